@@ -1,0 +1,50 @@
+"""A course on multi-GPU training: launch real ranks from a cell, see what they did, check it."""
+
+import importlib
+import sys
+
+# the public names in teaching order, each with the module that holds it; they are imported
+# at first use, so that `import course_lib` is quick and the doctor runs without torch
+_HOMES = {
+    "doctor": "doctor",
+    "launch": "launcher",
+    "plot_timeline": "plots",
+    "plot_sharding": "plots",
+    "plot_scaling": "plots",
+    "plot_digits": "plots",
+    "digits": "data",
+    "Results": "results",
+    "Trace": "timeline",
+    "Event": "timeline",
+    "LaunchError": "errors",
+    "LaunchTimeout": "errors",
+    "LaunchInterrupted": "errors",
+    "UsageError": "errors",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
+def _warm_up_in_notebook():
+    """Start the process server early, so that the first launch of a notebook is quick too."""
+    from course_lib import linux, output
+
+    if output.in_notebook() and linux.available():
+        from course_lib import server
+
+        server.current()
+
+
+if "IPython" in sys.modules:
+    _warm_up_in_notebook()

@@ -1,0 +1,118 @@
+"""What went wrong, told in one message: the rank, the line of the learner's cell, the next step."""
+
+import linecache
+import os
+import site
+import sys
+import sysconfig
+from typing import NamedTuple
+
+_BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+
+
+class CourseError(Exception):
+    """An error that a notebook shows as its message alone, without library frames."""
+
+    def _render_traceback_(self):
+        head, *rest = str(self).split("\n")
+        return [f"{_RED}{type(self).__name__}{_PLAIN}: {_BOLD}{head}{_PLAIN}", *rest]
+
+
+class UsageError(CourseError, ValueError):
+    """The call cannot work as it was written; nothing was started."""
+
+
+class LaunchError(CourseError, RuntimeError):
+    """A launch failed: `rank` is the first rank that did, `details` its whole traceback."""
+
+    def __init__(self, message, *, rank=None, details=""):
+        super().__init__(message)
+        self.rank, self.details = rank, details
+
+
+class LaunchTimeout(LaunchError, TimeoutError):
+    """The ranks were not done in time; the message shows where each one was."""
+
+
+class LaunchInterrupted(CourseError, KeyboardInterrupt):
+    """The cell was interrupted; the message shows where each rank was."""
+
+
+class Frame(NamedTuple):
+    """One line of a stack: file, line number, function."""
+
+    file: str
+    line: int
+    function: str
+
+
+def _library_folders():
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {sysconfig.get_path(name) for name in names} | {os.path.dirname(__file__)}
+    folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    # a virtual environment's stdlib is that of the Python it was made from
+    return tuple(os.path.join(folder, "") for folder in folders if folder)
+
+
+_LIBRARIES = _library_folders()
+
+
+def is_learners(frame: Frame) -> bool:
+    """True for a line the learner wrote: a cell, a script, a module of their own."""
+    return not frame.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
+
+
+def place(frame: Frame) -> str:
+    """`cell In[3], line 4, in train`, or the file where there is no such cell."""
+    return f"{_file_name(frame.file)}, line {frame.line}, in {frame.function}"
+
+
+def _file_name(file):
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    named = shell.compile.format_code_name(file) if shell else None
+    if named and named[0] == "Cell":
+        return f"cell {named[1]}"
+    nearby = os.path.relpath(file) if os.path.isabs(file) and _folder_exists() else file
+    return file if nearby.startswith("..") else nearby
+
+
+def _folder_exists():
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
+
+
+def source(frame: Frame, around: int = 1) -> list[str]:
+    """The line of `frame` marked by an arrow, with `around` lines on either side."""
+    numbers = range(max(1, frame.line - around), frame.line + around + 1)
+    lines = [(number, linecache.getline(frame.file, number)) for number in numbers]
+    return [
+        f"  {'-->' if number == frame.line else '   '} {number:>3}  {text.rstrip()}"
+        for number, text in lines
+        if text.strip()
+    ]
+
+
+def show_stack(frames: list[Frame]) -> list[str]:
+    """The learner's lines of a stack with their source, outermost first, the rest folded."""
+    own = [frame for frame in frames if is_learners(frame)]
+    lines = []
+    for frame in own[-3:]:
+        lines += [f"  {place(frame)}", *source(frame)]
+    inner = frames[frames.index(own[-1]) + 1 :] if own else frames
+    if inner:
+        last = inner[-1]
+        folded = f"{len(inner)} more in libraries" if len(inner) > 1 else "1 more in a library"
+        lines.append(f"  ({folded}, the last in {last.function}, {os.path.basename(last.file)}:{last.line})")
+    return lines
+
+
+def whereabouts(frames: list[Frame]) -> str:
+    """Where a running rank is, in one line: the learner's line and its source."""
+    own = [frame for frame in frames if is_learners(frame)]
+    if not own:
+        return f"{frames[-1].function}, outside your code" if frames else "an unknown place"
+    text = linecache.getline(own[-1].file, own[-1].line).strip()
+    return f"{place(own[-1])}: {text}" if text else place(own[-1])

@@ -1,0 +1,125 @@
+"""How ranks ended, as plain data, and which of them explains a failure."""
+
+import signal
+from dataclasses import dataclass, field
+
+from course_lib.errors import Frame, LaunchError, is_learners, show_stack, whereabouts
+
+# what a rank meets when another one is gone: a symptom, not the cause
+_SYMPTOMS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused",
+             "recvValue failed", "NCCL error", "failed to connect")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class End:
+    """How one rank ended: its exit code (negative: the signal), when, and what it wrote."""
+
+    rank: int
+    code: int
+    at: float  # seconds on the machine's monotonic clock
+    record: dict = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
+        if self.record.get("status") in ("returned", "raised", "exited", "unsendable"):
+            return self.record["status"]
+        return "killed" if self.code < 0 else "left"
+
+    @property
+    def moment(self) -> float:
+        """When it failed: as it noted itself, else when its end was seen."""
+        return self.record.get("at", self.at)
+
+    @property
+    def is_symptom(self) -> bool:
+        """True if it failed because another rank was gone."""
+        text = self.record.get("text", "")
+        return self.status == "raised" and any(phrase in text for phrase in _SYMPTOMS)
+
+    @property
+    def frames(self) -> list[Frame]:
+        """Its stack at the failure, outermost first."""
+        return [Frame(*place) for place in self.record.get("frames", [])]
+
+
+def culprit(ends: list[End]) -> End | None:
+    """The rank that failed first and not because of another one; None if all returned."""
+    failed = [end for end in ends if end.status != "returned"]
+    return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
+
+
+def settled(ends: list[End]) -> bool:
+    """True once the failures seen so far explain themselves without waiting for more."""
+    first = culprit(ends)
+    # a rank that lost its peer: the peer's own end, a clean return too, is the explanation
+    return first is not None and (not first.is_symptom or len(ends) > 1)
+
+
+def explain(ends: list[End], stacks: dict[int, list[Frame]], *, name: str, world_size: int) -> LaunchError:
+    """The error for a failed launch; `stacks` are those of ranks that still ran."""
+    end = culprit(ends)
+    lines = [f"rank {end.rank} of {world_size} {_what(end, name, _gone(end, ends))}"]
+    if end.frames:
+        lines += ["", *show_stack(end.frames)]
+    lines += ["", *_still_running(stacks)]
+    if end.record.get("details"):
+        lines.append("The whole traceback: import sys; print(sys.last_value.details)")
+    text = "\n".join(lines).rstrip()
+    return LaunchError(text, rank=end.rank, details=end.record.get("details", ""))
+
+
+def _gone(end, ends):
+    """The ranks whose clean end explains why `end` lost its connection."""
+    returned = [other.rank for other in ends if other.status == "returned"]
+    return returned if end.is_symptom else []
+
+
+def _what(end, name, gone):
+    record = end.record
+    if gone:
+        return (
+            f"lost its connection: {_ranks(gone)} had returned from {name} already."
+            " Every rank must make the same collective calls."
+        )
+    if end.status == "raised":
+        return f"raised {record['kind']}: {record['text']}"
+    if end.status == "exited":
+        return f"left by sys.exit({record['exit']}) before {name} returned"
+    if end.status == "unsendable":
+        return (
+            f"returned a {record['kind']}, which cannot be sent back to the notebook ({record['text']})."
+            " Return tensors, numbers, strings, lists or dicts instead."
+        )
+    if end.status == "killed":
+        return f"was killed by {_signal(-end.code)}"
+    return f"ended with exit code {end.code} before {name} returned"
+
+
+_MEANINGS = {
+    signal.SIGSEGV: "a crash in compiled code",
+    signal.SIGABRT: "a crash in compiled code: do all ranks pass tensors of the same shape and type?",
+    signal.SIGKILL: "from outside; on a machine short of memory this is the system's out-of-memory killer",
+}
+
+
+def _signal(number):
+    try:
+        known = signal.Signals(number)
+    except ValueError:
+        return f"signal {number}"
+    meaning = _MEANINGS.get(known)
+    return f"{known.name} ({meaning})" if meaning else known.name
+
+
+def _still_running(stacks):
+    """Where the other ranks were, a line each; those outside the learner's code were ending."""
+    return [
+        f"rank {rank} was stopped in {whereabouts(frames)}"
+        for rank, frames in sorted(stacks.items())
+        if any(map(is_learners, frames))
+    ]
+
+
+def _ranks(numbers):
+    return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers))

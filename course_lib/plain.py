@@ -1,0 +1,105 @@
+"""Ranks without the process server: one new Python process each, for systems other than Linux.
+
+Slower by the import of torch, two seconds or more, in every rank of every launch.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from course_lib import worker
+
+WHY = "no process server on this system: every rank imports torch first"
+
+
+class PlainHost:
+    """Starts each rank as a process of its own and tells how it ended."""
+
+    def __init__(self, job: dict, files: list[int]):
+        listener, setup, body = files
+        self.job, self.processes, self.reported = job, {}, set()
+        self.store = worker.serve_store(job["port"], os.dup(listener))
+        self.folder = tempfile.mkdtemp(prefix="course_lib_")
+        self.inputs = [self._copy(fd, name) for fd, name in ((setup, "setup"), (body, "body"))]
+        self.alive, self._pulse = os.pipe()
+
+    def _copy(self, file, name):
+        # by path: processes that share an open file share its position too
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as copy, open(os.dup(file), "rb") as original:
+            original.seek(0)
+            shutil.copyfileobj(original, copy)
+        return path
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Start one rank; `channel` holds the files for output, result and stacks."""
+        place = {"rank": rank, **self.job}
+        files = [*self.inputs, *channel, self.alive]
+        self.processes[rank] = subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(place), json.dumps(files)],
+            pass_fds=[*channel, self.alive],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=channel[0],
+            stderr=channel[0],
+        )
+
+    def wait_on(self) -> list[int]:
+        """Files to wait on: none, so the launcher looks every few milliseconds."""
+        return []
+
+    def news(self) -> list[dict]:
+        """A message for every rank that has ended since the last look."""
+        ended = {
+            rank: process.poll()
+            for rank, process in self.processes.items()
+            if rank not in self.reported and process.poll() is not None
+        }
+        self.reported |= set(ended)
+        return [{"rank": rank, "code": code, "at": time.monotonic()} for rank, code in ended.items()]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all ranks."""
+        for process in self.processes.values():
+            process.send_signal(number)
+
+    def close(self) -> None:
+        """Kill what still runs and remove the files."""
+        for process in self.processes.values():
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            process.wait()
+        os.close(self.alive)
+        os.close(self._pulse)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_START = (
+    f"import sys; sys.path[0] = {os.path.dirname(os.path.dirname(__file__))!r}; "
+    "from course_lib import plain; plain.main(*sys.argv[1:])"
+)
+
+
+def main(place: str, files: str) -> None:
+    """Be one rank in this new process."""
+    *files, alive = json.loads(files)
+    _end_with_notebook(alive)
+    worker.main(worker.Place(**json.loads(place)), tuple(files))
+
+
+def _end_with_notebook(alive):
+    """Leave when the notebook's process is gone: its end of the pipe closes."""
+    import threading
+
+    def watch():
+        os.read(alive, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()

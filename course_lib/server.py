@@ -1,0 +1,220 @@
+"""The warm process server: it imports torch once and forks an agent for every launch.
+
+The notebook's own process is never forked: it has threads, and a forked copy of it would
+hang in the first parallel operator.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+from course_lib import linux, wire
+from course_lib.errors import LaunchError
+
+# read when torch or its libraries are imported: a change needs a new server
+_READ_AT_IMPORT = ("OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH_", "PYTORCH_", "LD_", "PYTHON")
+# imported while nobody waits; each would cost a rank a second or two at first use
+_WANTED_LATER = ("course_lib.recorder", "torch._dynamo")
+_IDLE = 0.3  # seconds without a launch until the next of these is imported
+_PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
+
+_lock = threading.Lock()
+_current = None
+
+
+class Server:
+    """The kernel's handle of its process server."""
+
+    def __init__(self):
+        self.environment = _import_environment()
+        self.owner = os.getpid()
+        self.log = os.memfd_create("course_lib server log")
+        self.control, theirs = wire.pair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # an interrupt of the notebook is not meant for it
+                env={**os.environ, **_SERVER_ENVIRONMENT},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+            )
+
+    def serves(self) -> bool:
+        """True while this server can start ranks for this process as it is now."""
+        mine = self.owner == os.getpid() and self.environment == _import_environment()
+        return mine and self.process.poll() is None
+
+    def start(self, job: dict, files: list[int]) -> socket.socket:
+        """Have an agent forked for `job`; the link to it comes back."""
+        link, theirs = wire.pair()
+        with theirs:
+            wire.send(self.control, job, [theirs.fileno(), *files])
+        return link
+
+    def last_words(self) -> str:
+        """What the server wrote before it ended."""
+        return os.pread(self.log, 1 << 16, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """End the server; its agents end their ranks."""
+        self.control.close()
+        os.close(self.log)
+        if self.owner == os.getpid():
+            self.process.wait()
+
+
+def current() -> Server:
+    """The server of this process, started now if there is none that fits."""
+    global _current
+    with _lock:
+        if _current is None or not _current.serves():
+            if _current is not None:
+                _current.close()
+            _current = Server()
+        return _current
+
+
+class WarmHost:
+    """The ranks of one launch, started by an agent that the server forks."""
+
+    def __init__(self, job: dict, files: list[int]):
+        self.server = current()
+        self.link = self.server.start(job, files)
+        self.link.setblocking(False)
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Start one rank; `channel` holds the files for output, result and stacks."""
+        wire.send(self.link, {"rank": rank}, channel)
+
+    def wait_on(self) -> list:
+        """Files that become readable when there is news."""
+        return [self.link]
+
+    def news(self) -> list[dict]:
+        """The messages that came since the last look: ranks that ended."""
+        messages = []
+        while True:
+            try:
+                message, _ = wire.receive(self.link)
+            except BlockingIOError:
+                return messages
+            if message is None or "broken" in message:
+                why = message["broken"] if message else self.server.last_words()
+                raise LaunchError(f"the process server could not run this launch.\n{why}")
+            messages.append(message)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all ranks."""
+        wire.send(self.link, {"signal": number})
+
+    def close(self) -> None:
+        """End all processes of the launch and wait until they are gone."""
+        with self.link:
+            self.link.shutdown(socket.SHUT_WR)
+            self.link.settimeout(_PATIENCE)
+            try:
+                while wire.receive(self.link)[0] is not None:
+                    pass
+            except TimeoutError:
+                pass
+
+
+_SERVER_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # ask for GPUs without starting CUDA
+    "RES_OPTIONS": "timeout:1 attempts:1",  # c10d asks a name server about 127.0.0.1
+    "MPLBACKEND": "agg",
+}
+_START = (
+    f"import sys; sys.path[0] = {os.path.dirname(os.path.dirname(__file__))!r}; "
+    "from course_lib import server; server.main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+def _import_environment():
+    return {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
+
+
+def main(control: int, owner: int) -> None:
+    """Serve the process `owner` until it ends."""
+    control = socket.socket(fileno=control)
+    owner = os.pidfd_open(owner)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # agents are reaped by the system
+    _warm_up()
+    wanted = list(_WANTED_LATER)
+    while True:
+        busy, _, _ = select.select([control, owner], [], [], _IDLE if wanted else None)
+        if owner in busy:
+            break
+        if control in busy:
+            if not _serve(control, owner):
+                break
+        elif wanted:
+            _import(wanted.pop(0))
+    _wait_for_agents()
+
+
+def _serve(control, owner):
+    """Fork an agent for the next job; False when the notebook has gone."""
+    from course_lib import agent
+
+    job, files = wire.receive(control)
+    if job is None:
+        return False
+    if os.fork() == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        control.close()
+        agent.main(socket.socket(fileno=files[0]), owner, job, files[1:])
+    for file in files:
+        os.close(file)
+    return True
+
+
+def _wait_for_agents():
+    try:
+        os.wait()  # with SIGCHLD ignored this returns when the last child has ended
+    except ChildProcessError:
+        pass
+
+
+def _warm_up():
+    """Pay once for what every rank would pay for: imports, first uses, name look-ups."""
+    import io
+
+    import torch.distributed
+
+    from course_lib import payload
+
+    buffer = io.BytesIO()
+    payload.dump((main, torch.zeros(1)), buffer)
+    buffer.seek(0)
+    payload.load(buffer)
+    torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    _settle()
+
+
+def _import(name):
+    try:
+        __import__(name)
+    except ImportError:
+        pass
+    _settle()
+
+
+def _settle():
+    """Keep the collector from touching, and so copying, the pages that ranks share."""
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    gc.disable()

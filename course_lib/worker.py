@@ -1,0 +1,224 @@
+"""What one rank does: take on the notebook's surroundings, run the function, send back the result."""
+
+import atexit
+import ctypes
+import faulthandler
+import gc
+import importlib
+import io
+import itertools
+import linecache
+import os
+import pickle
+import random
+import signal
+import sys
+import time
+import traceback
+import types
+from dataclasses import dataclass
+
+inside = False  # True in the processes of a launch
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank stands: its number among how many, the port of the store, what to record."""
+
+    rank: int
+    world_size: int
+    port: int
+    trace: bool = False
+
+
+def main(place: Place, files: tuple[int, int, int, int, int]) -> None:
+    """Be rank `place.rank` in this fresh process, which ends here."""
+    setup, body, output, result, stacks = files
+    code = 1
+    try:
+        _stand_alone(output, stacks)
+        code = _report(place, _open(setup), _open(body), os.fdopen(result, "wb"))
+        atexit._run_exitfuncs()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _open(file):
+    # opened anew, because ranks that share an open file share its position too
+    return open(f"/dev/fd/{file}" if isinstance(file, int) else file, "rb")
+
+
+def _stand_alone(output, stacks):
+    """A session, output, stack dumps and exit handlers of this rank's own."""
+    global inside
+    inside = True
+    if os.getpid() != os.getsid(0):
+        os.setsid()
+    if sys.platform == "linux":
+        from course_lib import linux
+
+        linux.die_with_parent()
+        linux.write_by_line()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = _text_stream(1, line_buffering=True)
+    sys.stderr = _text_stream(2, write_through=True)
+    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    _forget_server()
+
+
+def _text_stream(file, **buffering):
+    stream = open(file, "wb", closefd=False)
+    return io.TextIOWrapper(stream, "utf-8", "backslashreplace", **buffering)
+
+
+def _forget_server():
+    """Drop what belongs to the server: exit handlers, its `__main__`, frozen garbage."""
+    atexit._clear()
+    util = sys.modules.get("multiprocessing.util")
+    if util:
+        atexit.register(util._exit_function)  # ends DataLoader workers
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    gc.enable()
+
+
+def _report(place, setup, body, result):
+    """Run the function, write what became of it, return the exit code of this rank."""
+    from course_lib import payload
+
+    record = {"status": "starting", "events": None}
+    code = 0
+    try:
+        _surround(place, pickle.load(setup))
+        fn, args, kwargs = payload.load(body)
+        record |= _call(place, fn, args, kwargs)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        record |= _failure("exited", end) | {"exit": code}
+    except BaseException as error:
+        code = 1
+        record |= _failure("raised", error)
+    _flush()
+    try:
+        payload.dump(record, result)
+    except Exception as error:
+        result.seek(0)
+        result.truncate()
+        kind = type(record["value"]).__qualname__
+        payload.dump({"status": "unsendable", "kind": kind, "text": str(error)}, result)
+    result.close()
+    return code
+
+
+def _call(place, fn, args, kwargs):
+    started = time.monotonic()
+    if place.trace:
+        from course_lib import recorder
+
+        with recorder.record() as tape:
+            value = fn(place.rank, place.world_size, *args, **kwargs)
+        events = tape.events
+    else:
+        value, events = fn(place.rank, place.world_size, *args, **kwargs), None
+    seconds = time.monotonic() - started
+    return {"status": "returned", "value": value, "seconds": seconds, "events": events}
+
+
+def _failure(status, error):
+    at = time.monotonic()
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
+    return {
+        "status": status,
+        "kind": type(error).__qualname__,
+        "text": _text(error),
+        "frames": [place for place in places if place[0] != __file__],
+        "details": "".join(traceback.format_exception(error)),
+        "at": at,
+    }
+
+
+def _text(error):
+    try:
+        return str(error)
+    except Exception:
+        return "(its message cannot be shown)"
+
+
+def _surround(place, setup):
+    """Take on the notebook's environment, folder, paths and sources; then be this rank."""
+    os.environ.clear()
+    os.environ.update(setup["environ"])
+    os.environ.update(
+        RANK=str(place.rank),
+        LOCAL_RANK=str(place.rank),
+        WORLD_SIZE=str(place.world_size),
+        LOCAL_WORLD_SIZE=str(place.world_size),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(place.port),
+        MPLBACKEND="agg",
+    )
+    loopback = "lo" if sys.platform == "linux" else "lo0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+    sys.path[:] = setup["path"]
+    linecache.cache.update(setup["sources"])
+    if setup["folder"]:
+        os.chdir(setup["folder"])
+    _scatter_seeds()
+    _use_store(place.port)
+
+
+def _scatter_seeds():
+    """Give this rank random numbers of its own, as a process started by torchrun has."""
+    import numpy
+    import torch
+
+    # forked ranks would share one state, which hides a forgotten seed or broadcast
+    random.seed()
+    numpy.random.seed()
+    torch.seed()
+    torch.set_num_threads(1)
+
+
+def serve_store(port: int, listener: int):
+    """The store where ranks find each other, on a socket that listens already."""
+    from torch.distributed import TCPStore
+
+    # no port race: the socket was bound before any rank was started
+    return TCPStore(
+        "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener
+    )
+
+
+def _use_store(port):
+    """Let every `init_process_group` of this rank meet the others in the launch's store."""
+    from torch.distributed import PrefixStore, TCPStore
+
+    # by name, because torch.distributed.rendezvous is a function of that module
+    rendezvous = importlib.import_module("torch.distributed.rendezvous")
+    turns = {}
+
+    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):
+        # a prefix per turn, because a second init in one process would read the first one's keys
+        turn = next(turns.setdefault(asked_port, itertools.count()))
+        store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
+        return PrefixStore(f"{asked_port}/{turn}", store)
+
+    rendezvous._create_c10d_store = create
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+    ctypes.CDLL(None).fflush(None)  # what C code printed
