@@ -11,7 +11,7 @@ from course_lib.colors import rank_color, text_color
 
 _EVERY = 0.1  # seconds between two refreshes of the cell
 _LIVE = 30  # lines in the cell while the ranks run
-_KEPT = 100  # lines per rank in the cell afterwards
+_KEPT = 60  # lines per rank in the cell afterwards
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

@@ -31,7 +31,7 @@ class Results(Sequence):
         ]
         head = ("rank", "returned", "seconds", "lines of output")
         rows = "".join(_row("td", row) for row in cells)
-        return f"<table><caption>{html.escape(self.title)}</caption>{_row('th', head)}{rows}</table>"
+        return f"<table>{_row('th', head)}{rows}</table>"
 
 
 def _row(tag, row):

@@ -69,14 +69,14 @@ def _stand_alone(output, stacks):
     os.dup2(output, 2)
     os.close(output)
     sys.stdin = open(0, closefd=False)
-    sys.stdout = _text_stream(1, line_buffering=True)
-    sys.stderr = _text_stream(2, write_through=True)
+    sys.stdout = _text_stream(open(1, "wb", closefd=False), line_buffering=True)
+    # nothing may wait in a buffer here: a progress bar ends in a newline without a flush
+    sys.stderr = _text_stream(open(2, "wb", buffering=0, closefd=False), write_through=True)
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     _forget_server()
 
 
-def _text_stream(file, **buffering):
-    stream = open(file, "wb", closefd=False)
+def _text_stream(stream, **buffering):
     return io.TextIOWrapper(stream, "utf-8", "backslashreplace", **buffering)
 
 
