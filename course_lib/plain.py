@@ -5,11 +5,9 @@ Slower by the import of torch, two seconds or more, in every rank of every launc
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from course_lib import worker
@@ -21,20 +19,10 @@ class PlainHost:
     """Starts each rank as a process of its own and tells how it ended."""
 
     def __init__(self, job: dict, files: list[int]):
-        listener, setup, body = files
+        listener, *self.inputs = files
         self.job, self.processes, self.reported = job, {}, set()
         self.store = worker.serve_store(job["port"], os.dup(listener))
-        self.folder = tempfile.mkdtemp(prefix="course_lib_")
-        self.inputs = [self._copy(fd, name) for fd, name in ((setup, "setup"), (body, "body"))]
         self.alive, self._pulse = os.pipe()
-
-    def _copy(self, file, name):
-        # by path: processes that share an open file share its position too
-        path = os.path.join(self.folder, name)
-        with open(path, "wb") as copy, open(os.dup(file), "rb") as original:
-            original.seek(0)
-            shutil.copyfileobj(original, copy)
-        return path
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
@@ -42,7 +30,7 @@ class PlainHost:
         files = [*self.inputs, *channel, self.alive]
         self.processes[rank] = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(place), json.dumps(files)],
-            pass_fds=[*channel, self.alive],
+            pass_fds=files,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=channel[0],
@@ -78,7 +66,6 @@ class PlainHost:
             process.wait()
         os.close(self.alive)
         os.close(self._pulse)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _START = (

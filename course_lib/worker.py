@@ -8,6 +8,7 @@ import importlib
 import io
 import itertools
 import linecache
+import mmap
 import os
 import pickle
 import random
@@ -47,8 +48,8 @@ def main(place: Place, files: tuple[int, int, int, int, int]) -> None:
 
 
 def _open(file):
-    # opened anew, because ranks that share an open file share its position too
-    return open(f"/dev/fd/{file}" if isinstance(file, int) else file, "rb")
+    # a map has a position of its own, which ranks that share an open file do not
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _stand_alone(output, stacks):

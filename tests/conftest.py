@@ -1,0 +1,79 @@
+"""Shared fixtures, and a summary that counts tests, notebooks and cells."""
+
+import glob
+import os
+import tempfile
+import time
+
+import psutil
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how much ran; pytest itself lists every skip with its reason (-ra)."""
+    passed = terminalreporter.stats.get("passed", [])
+    cells = [report for report in passed if ".ipynb" in report.nodeid]
+    notebooks = {report.nodeid.split("::")[0] for report in cells}
+    tests = len(passed) - len(cells)
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(
+        f"passed: {tests} tests, {len(notebooks)} notebooks with {len(cells)} code cells;"
+        f" skipped: {skipped}"
+    )
+
+
+def becomes(condition, seconds=20.0):
+    """True as soon as `condition()` is; False if it is not within a generous time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def descendants(pid=None):
+    """Every living process below `pid` (this process), the process server left out."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process for process in below if _counts(process)]
+
+
+def _counts(process):
+    try:
+        command = " ".join(process.cmdline())
+        is_server = "server.main" in command and process.ppid() != _server_of(process)
+        return process.status() != psutil.STATUS_ZOMBIE and not is_server
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _server_of(process):
+    """The parent if it is a process server: then `process` is one of its agents."""
+    try:
+        parent = process.parent()
+        return parent.pid if parent and "server.main" in " ".join(parent.cmdline()) else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def shared_files():
+    """What lies in /dev/shm and in the temporary folder under a name of ours or torch's."""
+    patterns = ("/dev/shm/*", os.path.join(tempfile.gettempdir(), "course_lib_*"))
+    return {path for pattern in patterns for path in glob.glob(pattern)}
+
+
+@pytest.fixture
+def nothing_left():
+    """After the test no process and no shared file of it may be there."""
+    before = shared_files()
+    known = {process.pid for process in descendants()}
+
+    def clean():
+        new = [process for process in descendants() if process.pid not in known]
+        return not new and not shared_files() - before
+
+    yield clean
+    assert becomes(clean, seconds=5), (descendants(), shared_files() - before)

@@ -1,0 +1,59 @@
+"""The digits: shapes, ranges, and a split that seeds alone decide."""
+
+import pytest
+import torch
+
+from course_lib import data
+
+
+def test_digits_are_images_of_8_by_8_in_0_to_1_with_labels_0_to_9():
+    for part, length in zip(data.digits(), (1437, 360), strict=True):
+        images, labels = part.tensors
+        assert images.shape == (length, 1, 8, 8) and images.dtype == torch.float32
+        assert (images.min(), images.max()) == (0, 1)
+        assert labels.shape == (length,) and labels.dtype == torch.int64
+        assert labels.unique().tolist() == list(range(10))
+
+
+def test_train_and_validation_are_together_all_the_digits():
+    from sklearn.datasets import load_digits
+
+    parts = [part.tensors[0].flatten(1) for part in data.digits(validation=97)]
+    found = torch.cat(parts).mul(16).to(torch.int64).tolist()
+    assert len(parts[1]) == 97
+    assert sorted(found) == sorted(load_digits().data.astype(int).tolist())
+
+
+def test_an_image_keeps_its_own_label():
+    from sklearn.datasets import load_digits
+
+    known = load_digits()
+    pairs = {(*row, label) for row, label in zip(known.data, known.target, strict=True)}
+    images, labels = data.digits()[0].tensors
+    rows = images.flatten(1).mul(16).tolist()
+    assert all((*r, n) in pairs for r, n in zip(rows, labels.tolist(), strict=True))
+
+
+def test_the_same_seed_gives_the_same_split_and_another_seed_another():
+    labels = [data.digits(seed=seed)[1].tensors[1] for seed in (0, 0, 1)]
+    assert labels[0].equal(labels[1])
+    assert not labels[0].equal(labels[2])
+
+
+def test_the_split_is_shuffled():
+    from sklearn.datasets import load_digits
+
+    train, _ = data.digits(validation=1)
+    assert train.tensors[1].tolist() != load_digits().target[1:].tolist()
+
+
+def test_digits_leave_the_global_random_state_alone():
+    before = torch.random.get_rng_state()
+    data.digits(seed=7)
+    assert torch.random.get_rng_state().equal(before)
+
+
+@pytest.mark.parametrize("validation", [0, -1, 1797, 0.2, "360"])
+def test_a_split_without_digits_on_both_sides_is_refused(validation):
+    with pytest.raises(ValueError, match="cannot split 1,797 digits"):
+        data.digits(validation=validation)

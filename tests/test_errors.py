@@ -1,0 +1,84 @@
+"""Errors name the learner's line and fold the rest."""
+
+import linecache
+import sysconfig
+
+from course_lib import errors, stacks
+from course_lib.errors import Frame, LaunchError, UsageError
+
+LIBRARY = sysconfig.get_path("purelib") + "/torch/nn/functional.py"
+
+
+def cell(name, text):
+    lines = [line + "\n" for line in text.split("\n")]
+    linecache.cache[name] = (len(text), None, lines, name)
+
+
+def test_a_notebook_shows_the_message_alone():
+    shown = UsageError("give a number\nlike 3")._render_traceback_()
+    assert len(shown) == 2
+    assert "give a number" in shown[0] and shown[1] == "like 3"
+
+
+def test_errors_can_be_caught_by_the_usual_classes():
+    assert issubclass(UsageError, ValueError)
+    assert issubclass(LaunchError, RuntimeError)
+    assert issubclass(errors.LaunchTimeout, TimeoutError)
+    assert issubclass(errors.LaunchInterrupted, KeyboardInterrupt)
+
+
+def test_installed_code_is_not_the_learners():
+    assert not errors.is_learners(Frame(LIBRARY, 1, "linear"))
+    assert not errors.is_learners(Frame(errors.__file__, 1, "place"))
+    assert not errors.is_learners(Frame(linecache.__file__, 1, "getline"))
+    assert errors.is_learners(Frame("/tmp/ipykernel_7/1234.py", 1, "train"))
+    assert errors.is_learners(Frame("/home/ada/train.py", 1, "train"))
+
+
+def test_the_line_is_marked_between_its_neighbours():
+    cell("<cell>", "a = 1\nb = 0\nc = a / b\nd = 4")
+    assert errors.source(Frame("<cell>", 3, "f")) == [
+        "        2  b = 0",
+        "  -->   3  c = a / b",
+        "        4  d = 4",
+    ]
+
+
+def test_library_frames_are_counted():
+    cell("<cell>", "loss(x)")
+    frames = [Frame("<cell>", 1, "train"), Frame(LIBRARY, 5, "linear"), Frame(LIBRARY, 9, "addmm")]
+    text = "\n".join(errors.show_stack(frames))
+    assert "(2 more in libraries, the last in addmm, functional.py:9)" in text
+
+
+def test_where_a_rank_is_fits_one_line():
+    cell("<cell>", "x = 1\ndist.all_reduce(x)")
+    frames = [Frame("<cell>", 2, "train"), Frame(LIBRARY, 9, "wait")]
+    assert errors.whereabouts(frames) == "<cell>, line 2, in train: dist.all_reduce(x)"
+
+
+def test_a_missing_source_leaves_the_place():
+    assert errors.whereabouts([Frame("gone.py", 2, "train")]) == "gone.py, line 2, in train"
+
+
+DUMP = f"""Thread 0x00007f01 (most recent call first):
+  File "{linecache.__file__}", line 324 in wait
+  File "{LIBRARY}", line 12 in run
+
+Current thread 0x00007f02 (most recent call first):
+  File "{LIBRARY}", line 3252 in all_reduce
+  File "/tmp/ipykernel_7/1234.py", line 6 in train
+  File "{errors.__file__}", line 99 in main
+  File "<string>", line 1 in <module>
+"""
+
+
+def test_a_dump_of_stacks_is_read_outermost_first():
+    found = stacks.main_stack(DUMP)
+    assert [frame.function for frame in found] == ["train", "all_reduce"]
+    assert found[0] == Frame("/tmp/ipykernel_7/1234.py", 6, "train")
+
+
+def test_a_dump_without_a_line_of_the_learner_is_still_read():
+    assert stacks.main_stack(DUMP.split("\n\n")[0])[-1].function == "wait"
+    assert stacks.main_stack("") == []

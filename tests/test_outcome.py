@@ -1,0 +1,74 @@
+"""Which rank explains a failed launch, decided from plain data."""
+
+import signal
+
+from course_lib.errors import Frame
+from course_lib.outcome import End, culprit, explain, settled
+
+RETURNED = {"status": "returned"}
+LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
+
+
+def raised(rank, at, text="oops", kind="ValueError"):
+    record = {"status": "raised", "kind": kind, "text": text, "frames": [], "at": at}
+    return End(rank, 1, at + 0.1, record)
+
+
+def message(*ends, stacks=None, world_size=2):
+    return str(explain(list(ends), stacks or {}, name="train", world_size=world_size))
+
+
+def test_a_launch_whose_ranks_all_returned_has_no_culprit():
+    assert culprit([End(0, 0, 1.0, RETURNED), End(1, 0, 1.0, RETURNED)]) is None
+
+
+def test_the_first_to_fail_is_the_culprit():
+    assert culprit([raised(0, at=2.0), raised(1, at=1.0)]).rank == 1
+
+
+def test_a_lost_connection_is_not_the_reason_when_another_rank_was_killed():
+    # the peers of a killed rank notice before the agent does
+    ends = [raised(0, at=1.0, text=LOST), End(1, -9, 1.1)]
+    assert culprit(ends).rank == 1
+
+
+def test_a_lost_connection_alone_waits_for_its_reason():
+    lost = raised(0, at=1.0, text=LOST)
+    assert not settled([lost])
+    assert settled([lost, End(1, 0, 1.0, RETURNED)])
+
+
+def test_a_failure_of_its_own_needs_no_more_waiting():
+    assert settled([raised(1, at=1.0)])
+    assert not settled([End(0, 0, 1.0, RETURNED)])
+
+
+def test_a_rank_that_returned_early_is_named():
+    text = message(raised(0, at=1.0, text=LOST), End(1, 0, 1.0, RETURNED))
+    assert "rank 0 of 2 lost its connection: rank 1 had returned from train already" in text
+    assert "same collective calls" in text
+
+
+def test_signals_are_named_with_what_they_mean():
+    assert "killed by SIGSEGV (a crash in compiled code)" in message(End(0, -signal.SIGSEGV, 1.0))
+    assert "out-of-memory killer" in message(End(0, -signal.SIGKILL, 1.0))
+    assert "killed by signal 99" in message(End(0, -99, 1.0))
+
+
+def test_an_exit_code_is_named():
+    assert "rank 1 of 2 ended with exit code 7 before train returned" in message(End(1, 7, 1.0))
+
+
+def test_sys_exit_zero_before_returning_is_a_failure():
+    end = End(1, 0, 1.0, {"status": "exited", "exit": 0, "frames": [], "at": 1.0})
+    assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
+
+
+def test_ranks_that_still_ran_are_placed():
+    stacks = {1: [Frame("train.py", 7, "train"), Frame(signal.__file__, 1, "wait")]}
+    assert "rank 1 was stopped in train.py, line 7, in train" in message(raised(0, 1.0), stacks=stacks)
+
+
+def test_ranks_that_were_ending_are_not_placed():
+    stacks = {1: [Frame("<frozen importlib>", 7, "load")]}
+    assert "rank 1" not in message(raised(0, 1.0), stacks=stacks)

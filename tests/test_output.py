@@ -1,0 +1,92 @@
+"""What ranks print, as it is kept and as a notebook shows it."""
+
+from course_lib.output import Screen, Tape
+
+
+def tape(*pieces):
+    found = Tape()
+    for piece in pieces:
+        found.feed(piece)
+    return found
+
+
+def test_lines_are_complete_at_their_newline():
+    found = Tape()
+    assert found.feed(b"one\ntw") == ["one"]
+    assert found.feed(b"o\n") == ["two"]
+    assert found.text == "one\ntwo\n"
+
+
+def test_a_letter_cut_in_two_is_put_together():
+    euro = "€".encode()
+    assert tape(euro[:1], euro[1:]).text == "€"
+
+
+def test_bytes_that_are_no_text_do_not_stop_anything():
+    assert tape(b"\xff\xfe binary\n").text == "\ufffd\ufffd binary\n"
+
+
+def test_a_carriage_return_rewrites_the_line():
+    assert tape(b"\r 10 %\r", b" 20 %").text == " 20 %"
+
+
+def test_a_shorter_text_leaves_the_end_of_the_longer_one():
+    assert tape(b"12345\rab").text == "ab345"
+
+
+def test_a_windows_line_end_is_one_line_end():
+    assert tape(b"one\r\ntwo\r\n").lines == ["one", "two"]
+
+
+def test_a_windows_line_end_cut_in_two_keeps_the_line():
+    assert tape(b"one\r", b"\ntwo\n").lines == ["one", "two"]
+
+
+def screen(*writes, world_size=2):
+    found = Screen(world_size, "2 ranks")
+    for rank, data in writes:
+        found.feed(rank, data)
+    return found
+
+
+def test_while_ranks_run_lines_are_in_order_of_arrival():
+    text = repr(screen((1, b"first\n"), (0, b"second\n")))
+    assert text.index("first") < text.index("second")
+
+
+def test_bars_of_running_ranks_stay_below_their_lines():
+    text = repr(screen((0, b"\r 50 %"), (1, b"done\n")))
+    assert text.index("done") < text.index("50 %")
+
+
+def test_afterwards_lines_are_in_rank_order():
+    found = screen((1, b"first\n"), (0, b"second\n"))
+    found.close("1 s")
+    text = repr(found)
+    assert text.index("[rank 0] second") < text.index("[rank 1] first")
+
+
+def test_a_flood_is_cut_and_says_where_the_rest_is():
+    found = screen((0, b"line\n" * 1000))
+    found.close("1 s")
+    assert "940 more lines: results.output[0]" in repr(found)
+    assert repr(found).count("line") < 70
+
+
+def test_html_in_the_output_of_a_rank_is_text():
+    assert "&lt;script&gt;" in screen((0, b"<script>\n"))._repr_html_()
+
+
+def test_colour_codes_are_taken_out():
+    assert "red" in repr(screen((0, b"\x1b[31mred\x1b[0m\n")))
+    assert "\x1b" not in repr(screen((0, b"\x1b[31mred\x1b[0m\n")))
+
+
+def test_on_a_terminal_every_line_carries_its_rank(capsys):
+    screen((0, b"a\nb\n"), (1, b"c\n"))
+    assert capsys.readouterr().out == "[rank 0] a\n[rank 0] b\n[rank 1] c\n"
+
+
+def test_on_a_terminal_a_last_line_without_newline_is_shown(capsys):
+    screen((0, b"no newline")).close("1 s")
+    assert capsys.readouterr().out == "[rank 0] no newline\n"

@@ -1,0 +1,96 @@
+"""What travels between notebook and ranks."""
+
+import io
+import threading
+
+import pytest
+import torch
+
+from course_lib import payload
+from course_lib.errors import UsageError
+from course_lib.results import Results, short
+
+
+def there_and_back(value):
+    file = io.BytesIO()
+    payload.dump(value, file)
+    file.seek(0)
+    return payload.load(file)
+
+
+def test_functions_travel_by_value():
+    factor = 3
+    assert there_and_back(lambda x: x * factor)(5) == 15
+
+
+def test_a_class_comes_back_as_itself():
+    class Pair:
+        pass
+
+    assert type(there_and_back(Pair())) is Pair
+
+
+def test_a_model_keeps_tied_weights():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    copy = there_and_back(model)
+    assert copy[0].weight is copy[1].weight
+
+
+def refusal(fn, *args, names=()):
+    with pytest.raises(UsageError) as caught:
+        payload.pack(fn, args, {}, names=list(names), file=io.BytesIO())
+    return str(caught.value)
+
+
+def test_an_argument_is_named():
+    text = refusal(lambda rank, world_size, q: None, threading.Lock(), names=["q"])
+    assert "the argument `q` is a _thread.lock" in text
+
+
+def test_a_variable_of_a_function_that_is_called_is_named():
+    lock = threading.Lock()
+
+    def helper():
+        return lock
+
+    def train(rank, world_size):
+        return helper()
+
+    assert "helper` uses the variable `lock`" in refusal(train)
+
+
+def test_functions_that_call_each_other_are_searched_once():
+    lock = threading.Lock()
+
+    def ping():
+        return pong(), lock
+
+    def pong():
+        return ping()
+
+    assert "`lock`" in refusal(pong)
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (torch.zeros(8, 4), "f32[8, 4]"),
+        (torch.zeros(2, dtype=torch.bfloat16), "bf16[2]"),
+        (torch.zeros(2, dtype=torch.int64), "i64[2]"),
+        (torch.tensor(1.5), "tensor(1.5000)"),
+        (3, "3"),
+        ({"loss": 0.5, "w": torch.zeros(2)}, "{'loss': 0.5, 'w': f32[2]}"),
+        ([1, 2], "list of 2: 1, 2"),
+        ("x" * 100, "'" + "x" * 56 + "..."),
+    ],
+)
+def test_a_value_is_shown_in_one_short_line(value, text):
+    assert short(value) == text
+
+
+def test_results_are_a_table():
+    results = Results([1, torch.zeros(2)], output=["a\n", ""], seconds=[0.1, 0.2], title="2 ranks")
+    assert results[1].shape == (2,)
+    assert repr(results) == "Results of 2 ranks: [1, f32[2]]"
+    assert results._repr_html_().count("<tr>") == 3
