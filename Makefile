@@ -1,0 +1,88 @@
+# One command per wish; `make help` lists them.
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+# cells and tests find the programs of .venv, torchrun for one
+RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY)
+CPU_WHEELS := https://download.pytorch.org/whl/cpu
+QUICK := not browser and not faults and not slow
+HAS_TORCH := $(PY) -c 'import importlib.util as u; exit(not u.find_spec("torch"))'
+
+stop = { echo "$(1)" >&2; exit 1; }
+NO_PYTHON = There is no $(PYTHON) here: install Python 3.10 or newer, or name yours: \
+    PYTHON=/path/to/python make $(MAKECMDGOALS)
+OLD_PYTHON = $(PYTHON) is $$($(PYTHON) -V 2>&1), the course needs 3.10 or newer: \
+    install one and name it, as in PYTHON=python3.12 make $(MAKECMDGOALS)
+VENV_PACKAGE = $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+NO_VENV = $(PYTHON) cannot make virtual environments. On Debian and Ubuntu: \
+    sudo apt-get install $(VENV_PACKAGE), then make $(MAKECMDGOALS) again.
+NO_PIP = pip could not install the packages; its own words are above. Without a \
+    network or behind a proxy: connect, or set https_proxy, then run \
+    make $(MAKECMDGOALS) again. What is downloaded is kept.
+OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
+HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
+
+.PHONY: help setup lab test quick bench chosen FORCE
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@echo "usage: make COMMAND"; echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 10
+	@echo; echo "  CPU=1              with any of them: torch without CUDA, a much smaller download"
+	@echo "  PYTHON=python3.12  the Python that makes .venv; 3.10 or newer"
+
+setup: $(VENV)/.setup ## make .venv and install the course into it
+	@echo "The course is installed in $(VENV). Next: make lab"
+
+lab: $(VENV)/.setup ## open the first lesson in JupyterLab; on a server: make lab ARGS=--no-browser
+	$(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS) \
+	    notebooks/00_start_here.ipynb
+
+test: $(VENV)/.test ## check style and run all tests; one of them: make test ARGS="-k NAME"
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(RUN) -m pytest $(ARGS)
+
+quick: $(VENV)/.test ## the same without the browser, the faults and the slow tests
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(RUN) -m pytest -m "$(QUICK)" $(ARGS)
+
+bench: $(VENV)/.bench ## measure launches against other ways to start ranks
+	$(RUN) -m benchmarks $(ARGS)
+
+# a stamp is older than what it stands for: install again
+$(VENV)/.test: EXTRA := [test]
+$(VENV)/.bench: EXTRA := [bench]
+$(VENV)/.setup $(VENV)/.test $(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
+ifeq ($(CPU),1)
+# torch alone: that index lacks the exact versions of everything else
+	@$(HAS_TORCH) || $(PY) -m pip install --no-deps -c constraints.txt \
+	    --index-url $(CPU_WHEELS) torch || $(call stop,$(NO_PIP))
+else
+	@[ "$$(uname)" != Linux ] || command -v nvidia-smi >/dev/null || $(HAS_TORCH) || \
+	    echo "$(HINT)"
+endif
+	@$(PY) -m pip install -c constraints.txt -e ".$(EXTRA)" || $(call stop,$(NO_PIP))
+	@touch $@
+
+# the stamp names its folder: a .venv that was moved, or whose Python is gone, is dead
+ifneq ($(shell [ -x $(PY) ] && cat $(VENV)/.made 2>/dev/null),$(CURDIR))
+$(VENV)/.made: FORCE
+endif
+$(VENV)/.made: | chosen
+	@command -v $(PYTHON) >/dev/null || $(call stop,$(NO_PYTHON))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    $(call stop,$(OLD_PYTHON))
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(call stop,$(NO_VENV))
+	@echo "making $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv $$([ -x $(PY) ] && [ ! -e $@ ] || echo --clear) $(VENV)
+	@echo "$(CURDIR)" > $@
+
+# a Python named now must be that of the .venv which is there
+chosen:
+ifneq ($(origin PYTHON),file)
+	@[ ! -x $(PY) ] || [ "$$($(PYTHON) -V 2>&1)" = "$$($(PY) -V)" ] || \
+	    $(call stop,$(OTHER))
+endif

@@ -1,0 +1,52 @@
+"""The commands of the course: `python -m course_lib doctor` and `run`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+
+def doctor(args: list[str]) -> int:
+    """Print what this machine offers; 1 if something necessary is missing."""
+    argparse.ArgumentParser("python -m course_lib doctor").parse_args(args)
+    from course_lib.checkup import doctor as ask
+
+    table = ask()
+    print(table.text(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return 1 if table.lacking else 0
+
+
+def run(args: list[str]) -> int:
+    """Run the code of lessons as `course_lib.runner` does."""
+    from course_lib import runner
+
+    return runner.main(args)
+
+
+COMMANDS = {
+    "doctor": (doctor, "what this machine offers, and how to get the rest"),
+    "run": (run, "execute notebooks; `run --help` says how"),
+}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the command that `args` names and return its exit status."""
+    listing = "\n".join(f"  {name:<8} {about}" for name, (_, about) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        "python -m course_lib",
+        usage="%(prog)s COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"commands:\n{listing}",
+    )
+    parser.add_argument("command", nargs="?", choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument("args", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    chosen = parser.parse_args(args)
+    if chosen.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return COMMANDS[chosen.command][0](chosen.args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""The set-up: versions agree, make does what it says, errors name the way out."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+TOP = {
+    *("notebooks", "course_lib", "exercises", "solutions", "tests", "benchmarks"),
+    *("Makefile", "README.md", "pyproject.toml", "constraints.txt", "environment.yml"),
+}
+
+
+def direct():
+    """The requirements of the project and of all its extras."""
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    lines = [*PROJECT["project"]["dependencies"], *sum(extras, [])]
+    return [Requirement(line) for line in lines]
+
+
+def pins(python):
+    """The (name, version) pairs that constraints.txt holds for one Python."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    entries = [Requirement(line) for line in lines if line and line[0] != "#"]
+    here = {"python_version": python, "python_full_version": f"{python}.0"}
+    chosen = [e for e in entries if not e.marker or e.marker.evaluate(here)]
+    return [(canonicalize_name(e.name), str(e.specifier)) for e in chosen]
+
+
+def installed(names):
+    """The names of distributions that `names` bring along on this machine."""
+    seen, todo = set(), [Requirement(name) for name in names]
+    while todo:
+        requirement = todo.pop()
+        key = canonicalize_name(requirement.name)
+        lines = metadata.requires(key) or [] if key not in seen else []
+        seen.add(key)
+        extras = requirement.extras or {""}
+        children = map(Requirement, lines)
+        todo += [
+            child
+            for child in children
+            if not child.marker
+            or any(child.marker.evaluate({"extra": e}) for e in extras)
+        ]
+    return seen
+
+
+def run(*command, folder, path=None, **variables):
+    """A command in a clean environment, without the outer make's own variables."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    clean |= {"PATH": str(path or os.environ["PATH"])} | variables
+    return subprocess.run(
+        command, cwd=folder, env=clean, capture_output=True, text=True, timeout=60
+    )
+
+
+def script(file, text):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A folder with the files that make reads, and no .venv."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ready(clone):
+    """The same after `make setup`: a .venv with its stamps, nothing installed in it."""
+    script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
+    (clone / ".venv/.made").write_text(f"{clone.resolve()}\n")
+    (clone / ".venv/.setup").touch()
+    return clone
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_direct_dependency_has_one_exact_version_inside_its_range(python):
+    exact = dict(pins(python))
+    assert len(direct()) > 10
+    for requirement in direct():
+        pin = exact[canonicalize_name(requirement.name)]
+        assert re.fullmatch(r"==[\w.]+", pin), requirement
+        assert requirement.specifier.contains(pin.removeprefix("==")), requirement
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_no_package_is_pinned_twice(python):
+    counts = Counter(name for name, _ in pins(python))
+    assert len(counts) > 100
+    assert counts.most_common(1)[0][1] == 1
+
+
+def test_every_range_has_an_upper_end():
+    for requirement in direct():
+        assert {"<", "=="} & {part.operator for part in requirement.specifier}, (
+            requirement
+        )
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_torch_is_the_version_that_the_course_was_written_for(python):
+    assert dict(pins(python))["torch"] == "==2.13.0"
+
+
+def test_packages_that_come_along_are_pinned_at_the_installed_version():
+    exact = dict(pins(f"{sys.version_info.major}.{sys.version_info.minor}"))
+    names = installed(PROJECT["project"]["dependencies"])
+    # torch itself pins what brings CUDA
+    names = {n for n in names if not re.match(r"nvidia-|cuda-|triton$", n)}
+    assert len(names) > 50
+    wrong = {n: metadata.version(n) for n in names if not pinned(exact, n)}
+    assert wrong == {}
+
+
+def pinned(exact, name):
+    return metadata.version(name).partition("+")[0] == exact.get(name, "").lstrip("=")
+
+
+def test_ruff_has_one_version_everywhere():
+    asked = next(str(r.specifier) for r in direct() if r.name == "ruff")
+    found = {asked, PROJECT["tool"]["ruff"]["required-version"]}
+    found |= {dict(pins(python))["ruff"] for python in PYTHONS}
+    assert len(found) == 1
+
+
+def test_conda_brings_a_python_that_the_project_accepts_and_pip_the_rest():
+    text = (ROOT / "environment.yml").read_text()
+    python = re.search(r"^  - python=([\d.]+)$", text, re.M)[1]
+    assert python in PYTHONS
+    assert python in SpecifierSet(PROJECT["project"]["requires-python"])
+    assert re.findall(r"^      - (.*)", text, re.M) == ["-c constraints.txt", "-e ."]
+
+
+def test_the_package_imports_nothing_undeclared():
+    lines = map(Requirement, PROJECT["project"]["dependencies"])
+    declared = {line.name.replace("scikit-learn", "sklearn") for line in lines}
+    # matplotlib brings PIL, ipykernel IPython; torchvision is optional
+    declared |= {"course_lib", "PIL", "IPython", "torchvision"}
+    found = set().union(*map(imports, (ROOT / "course_lib").rglob("*.py")))
+    assert "torch" in found
+    assert found - declared - set(sys.stdlib_module_names) == set()
+
+
+def imports(file):
+    """The names of top-level packages that a module imports, anywhere in it."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    plain = {
+        alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names
+    }
+    origins = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and not n.level}
+    return {name.partition(".")[0] for name in plain | origins}
+
+
+def test_the_top_level_holds_only_what_the_readme_lists():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git clone: tracked files are unknown")
+    options = ("--cached", "--others", "--exclude-standard")
+    tracked = run("git", "ls-files", *options, folder=ROOT).stdout.splitlines()
+    names = {name.partition("/")[0] for name in tracked}
+    assert "pyproject.toml" in names
+    assert {name for name in names if not name.startswith(".")} <= TOP
+
+
+def test_make_alone_lists_every_command(clone):
+    listed = run("make", folder=clone).stdout
+    for command in ("setup", "lab", "test", "quick", "bench", "help"):
+        assert re.search(rf"^  {command} +\w", listed, re.M), command
+
+
+def test_make_lab_installs_then_opens_the_first_lesson(clone):
+    plan = run("make", "-n", "lab", "ARGS=--no-browser", folder=clone).stdout
+    install, lab = plan.index("pip install"), plan.index("-m jupyterlab")
+    assert install < lab
+    assert "--no-browser" in plan[lab:]
+    assert "notebooks/00_start_here.ipynb" in plan[lab:]
+
+
+def test_a_second_make_lab_installs_nothing(ready):
+    plan = run("make", "-n", "lab", folder=ready).stdout
+    assert "-m jupyterlab" in plan
+    assert "pip install" not in plan
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "constraints.txt"])
+def test_a_changed_version_installs_again(ready, file):
+    stamp = (ready / ".venv/.setup").stat().st_mtime
+    os.utime(ready / file, (stamp + 1, stamp + 1))
+    assert "pip install" in run("make", "-n", "setup", folder=ready).stdout
+
+
+def test_a_moved_clone_makes_its_environment_anew(ready):
+    (ready / ".venv/.made").write_text("/elsewhere\n")
+    plan = run("make", "-n", "setup", folder=ready).stdout
+    assert "-m venv" in plan
+    assert "pip install" in plan
+
+
+def test_cpu_takes_torch_alone_from_the_cpu_index_before_the_rest(clone):
+    plan = run("make", "-n", "setup", "CPU=1", folder=clone).stdout
+    torch, rest = (part for part in plan.split("-m pip install")[1:])
+    assert "--no-deps" in torch
+    assert "--index-url https://download.pytorch.org/whl/cpu torch" in torch
+    assert '-e "."' in rest
+    assert "--index-url" not in rest
+
+
+def test_make_test_checks_style_and_runs_pytest_last(clone):
+    lines = run("make", "-n", "test", folder=clone).stdout.splitlines()
+    assert "ruff check" in lines[-3]
+    assert "ruff format --check" in lines[-2]
+    assert "-m pytest" in lines[-1]
+
+
+def test_make_quick_leaves_out_what_is_slow(clone):
+    last = run("make", "-n", "quick", folder=clone).stdout.splitlines()[-1]
+    assert '-m "not browser and not faults and not slow"' in last
+
+
+@pytest.mark.parametrize(
+    ("python", "sentence"),
+    [
+        (None, "There is no python-here here: install Python 3.10"),
+        (
+            "[ $1 = -V ] && echo Python 3.9.2; exit 1",
+            "is Python 3.9.2, the course needs",
+        ),
+        ("case $2 in *ensurepip*) exit 1;; *argv*) ;; esac", "cannot make virtual"),
+    ],
+)
+def test_a_python_that_will_not_do_is_named_with_the_way_out(clone, python, sentence):
+    if python:
+        script(clone / "bin/python-here", python)
+    path = f"{clone / 'bin'}:{os.environ['PATH']}"
+    done = run("make", "setup", "PYTHON=python-here", folder=clone, path=path)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert not (clone / ".venv/.setup").exists()
+
+
+def test_another_python_than_that_of_the_environment_is_refused(ready):
+    script(ready / "bin/python-here", "echo Python 3.99.0")
+    path = f"{ready / 'bin'}:{os.environ['PATH']}"
+    done = run("make", "lab", "PYTHON=python-here", folder=ready, path=path)
+    assert done.returncode != 0
+    assert "rm -rf .venv" in done.stderr
+
+
+def test_a_failed_download_ends_with_what_to_do(ready):
+    (ready / ".venv/.setup").unlink()
+    script(ready / ".venv/bin/python", "exit 1")
+    done = run("make", "setup", folder=ready)
+    assert done.returncode != 0
+    assert "set https_proxy, then run make setup again" in done.stderr
+    assert not (ready / ".venv/.setup").exists()
+
+
+@pytest.mark.parametrize(
+    ("tools", "hinted"),
+    [((), True), (("nvidia-smi",), False)],
+)
+def test_cpu_is_recommended_where_no_gpu_answers(ready, tools, hinted):
+    (ready / ".venv/.setup").unlink()
+    # this Python finds no torch, and its pip succeeds
+    script(ready / ".venv/bin/python", "case $1 in -c) exit 1;; esac")
+    script(ready / "bin/uname", "echo Linux")
+    for tool in tools:
+        script(ready / "bin" / tool, "")
+    links(ready / "bin", "sh", "make", "cat", "touch", "id")
+    done = run("make", "setup", folder=ready, path=ready / "bin")
+    assert done.returncode == 0, done.stderr
+    assert ("make setup CPU=1" in done.stdout) is hinted
+
+
+def links(folder, *tools):
+    for tool in tools:
+        (folder / tool).symlink_to(shutil.which(tool))
+
+
+@pytest.fixture
+def builder(tmp_path):
+    """A clone as .ci/run sees it, on a machine whose programs are all stand-ins."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
+    for name in ("chromium", "python3"):
+        script(tmp_path / "bin" / name, "exit 0")
+    script(
+        tmp_path / "bin/make", 'echo "make $@, CI=$CI"; [ ! -s /dev/stdin ] && exit 3'
+    )
+    script(tmp_path / "bin/apt-get", 'echo "apt-get $@"')
+    script(tmp_path / "bin/id", "echo 0")
+    links(tmp_path / "bin", "bash", "env", "dirname", "sh")
+    return tmp_path
+
+
+def ci(folder):
+    return run(str(folder / ".ci/run"), folder="/", path=folder / "bin")
+
+
+def test_ci_ends_with_make_test_and_its_status(builder):
+    done = ci(builder)
+    assert done.stdout.splitlines() == ["make test, CI=true"]
+    assert done.returncode == 3
+
+
+def test_ci_installs_only_what_is_missing(builder):
+    (builder / "bin/chromium").unlink()
+    first, second, last = ci(builder).stdout.splitlines()
+    assert first.startswith("apt-get update")
+    assert second.startswith("apt-get install")
+    assert second.endswith(" chromium")
+    assert last == "make test, CI=true"
+
+
+def test_ci_installs_nothing_without_root(builder):
+    (builder / "bin/chromium").unlink()
+    script(builder / "bin/id", "echo 1000")
+    assert ci(builder).stdout.splitlines() == ["make test, CI=true"]
