@@ -1,0 +1,148 @@
+"""What the figures say: a title and alt text, from plain data."""
+
+import math
+
+import numpy as np
+
+from course_lib import sharding
+from course_lib.timeline import KINDS, Trace
+
+_UNITS = ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs"))
+
+
+def name(rank):
+    """`rank 0` for a number; a device keeps its own name."""
+    return rank if isinstance(rank, str) else f"rank {rank}"
+
+
+def span(numbers, unit=""):
+    """`3` when all are equal, else `3 to 5`."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}{unit}" if low == high else f"{low:,} to {high:,}{unit}"
+
+
+def listed(things):
+    """`0`, `0 and 1`, `0, 1 and 2`."""
+    *first, last = map(str, things)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def many(count, noun):
+    """`1 rank`, `2 ranks`, `1,797 samples`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+# --- timeline
+
+
+def period(trace):
+    """Start and length of the whole trace in seconds, the length never 0."""
+    return trace.events[0].start, trace.span or 1e-6
+
+
+def unit_of(seconds):
+    """Factor and name of the unit in which `seconds` reads best."""
+    return next((scale, unit) for least, scale, unit in _UNITS if seconds >= least)
+
+
+def timeline(trace):
+    """Title and alt text: who computes how much, what is hidden, who waits."""
+    own = {rank: [] for rank in trace.ranks}
+    for event in trace.events:
+        own[event.rank].append(event)
+    length = period(trace)[1]
+    shares = {name(rank): _shares(rank, own[rank], length) for rank in own}
+    alt = "; ".join(
+        f"{who}: compute {compute:.0f} %, communicate {sent:.0f} %, wait {wait:.0f} %"
+        for who, (compute, sent, wait, *_) in shares.items()
+    )
+    facts = []
+    sent = sum(share[1] + share[2] for share in shares.values())
+    if sent >= 1:
+        hidden = 100 * sum(share[3] for share in shares.values()) / sent
+        facts.append(f"{hidden:.0f} % of communication is hidden by compute")
+    who = max(shares, key=lambda who: shares[who][4])
+    if shares[who][4] >= 1:
+        facts.append(f"{who} waits {shares[who][4]:.0f} %")
+    lines = [_computing(trace, shares), ", ".join(facts)]
+    return "\n".join(filter(None, lines)), alt
+
+
+def _computing(trace, shares):
+    """The first line of the title: how long it took, who computes how much."""
+    length = period(trace)[1]
+    scale, unit = unit_of(length)
+    word = "device" if isinstance(trace.ranks[0], str) else "rank"
+    percent = {who: round(share[0]) for who, share in shares.items()}
+    head = f"{many(len(percent), word)}, {length * scale:.3g} {unit}"
+    if len(percent) > 2 or len(percent) == 2 and len(set(percent.values())) == 1:
+        each = span(percent.values(), " %")
+        return f"{head}: each computes {each} of the time"
+    (first, share), *rest = percent.items()
+    text = f"{head}: {first} computes {share} % of the time"
+    return text + "".join(f", {who} {share} %" for who, share in rest)
+
+
+def _shares(rank, events, length):
+    """Percent of compute, communicate, wait, hidden communication and idle waiting."""
+    own = Trace(tuple(events), "")
+    compute, sent, wait = (own.time(rank, kind) for kind in KINDS)
+    idle = own.time(rank, "compute", "wait") - compute
+    times = (compute, sent, wait, own.overlap(rank), idle)
+    return [100 * seconds / length for seconds in times]
+
+
+# --- sharding
+
+
+def samples(counts, names):
+    """Title and alt text: who holds how many, what is doubled, what is missing."""
+    ranks, samples = counts.shape
+    each = span(counts.sum(1).tolist())
+    over = f"{many(samples, 'sample')} over {many(ranks, 'rank')}"
+    title = f"{over}: each rank holds {each}"
+    times = counts.sum(0)
+    if ranks > 1 and counts.all():
+        title = f"Nothing is sharded: all {ranks} ranks hold all {samples:,} samples"
+    elif (times > 1).any():
+        title += f"\n{_which(times > 1)} held more than once"
+    if (times == 0).any():
+        title += f"\n{_which(times == 0)} held by no rank"
+    sizes = zip(names, counts.sum(1), strict=True)
+    return title, ", ".join(f"{name(r)} holds {n:,}" for r, n in sizes)
+
+
+def _which(found):
+    """`sample 3 is`, `samples 0 and 1 are`, or `12 samples are`."""
+    numbers = np.flatnonzero(found).tolist()
+    if len(numbers) > 3:
+        return f"{len(numbers):,} samples are"
+    some = listed(numbers)
+    return f"sample {some} is" if len(numbers) == 1 else f"samples {some} are"
+
+
+def indices(shape, parts):
+    """Indices in Python's way: `[0:2, :]`."""
+    spans = zip(shape, parts, strict=True)
+    texts = (":" if part == (0, n) else f"{part[0]}:{part[1]}" for n, part in spans)
+    return f"[{', '.join(texts)}]"
+
+
+def tensor(tensor, held, short):
+    """Title and alt text: the short form, how much each rank holds, how it adds up."""
+    shape, placements, mesh = tensor
+    total = math.prod(shape)
+    sizes = [math.prod(stop - start for start, stop in parts) for parts in held]
+    much = "all" if min(sizes) == total else f"{span(sizes)} of"
+    over = " × ".join(map(str, mesh)) + " mesh"
+    over = many(mesh[0], "rank") if len(mesh) == 1 else f"a {over}"
+    title = f"{short} over {over}: each rank holds {much} {total:,} values"
+    copies = dict.fromkeys(("Partial", "Replicate", "Shard"), 1)
+    for placement, ranks in zip(placements, mesh, strict=True):
+        copies[sharding.kind(placement)] *= ranks
+    if copies["Replicate"] > 1 and len(mesh) > 1:
+        title += f"\neach part is held by {copies['Replicate']} ranks"
+    if copies["Partial"] > 1:
+        title += f"\neach is a partial sum: add those of {copies['Partial']} ranks"
+    parts = (indices(shape, part) for part in held)
+    return title, ", ".join(f"rank {r} holds {part}" for r, part in enumerate(parts))

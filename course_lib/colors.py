@@ -1,0 +1,93 @@
+"""One colour-blind-safe table of colours, by role and by rank.
+
+The hues are those of Okabe and Ito, "Color Universal Design" (2008),
+https://jfly.uni-koeln.de/color/.
+"""
+
+import operator
+
+# neighbours differ in lightness too, so that the roles survive a grey print: for that
+# the pink is lighter than theirs
+ROLE_COLORS = {
+    "forward": "#56b4e9",
+    "backward": "#0072b2",
+    "optimizer": "#009e73",
+    "other compute": "#dda8c8",
+    "communicate": "#d55e00",
+    "wait": "#f0e442",
+}
+RANK_COLORS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#f0e442",
+    "#666666",
+)
+# the second round of ranks is mixed with black, the third with white
+_ROUNDS = ((0.0, 0), (0.45, 0), (0.5, 255))
+
+
+def _channels(color):
+    """Red, green and blue of "#rrggbb", each 0 to 255."""
+    digits = color[1:] if isinstance(color, str) and color[:1] == "#" else ""
+    try:
+        red, green, blue = bytes.fromhex(digits)
+    except ValueError:
+        raise ValueError(
+            f"cannot read the colour {color!r}: expected '#rrggbb', such as '#0072B2'."
+        ) from None
+    return red, green, blue
+
+
+def _index(rank):
+    """The number of a rank; a device such as "cuda:1" counts as 1, "cuda" as 0."""
+    if isinstance(rank, str):
+        number = rank.rpartition(":")[2]
+        return int(number) if number.isdecimal() else 0
+    if hasattr(rank, "__index__") and operator.index(rank) >= 0:
+        return operator.index(rank)
+    raise ValueError(
+        f"cannot colour rank {rank!r}: expected 0 or more, or a device as 'cuda:1'."
+    )
+
+
+def rank_color(rank):
+    """The colour "#rrggbb" of a rank or device: 24 differ, then they repeat.
+
+    As a background it goes with `text_color`; as text on white, yellow is too light.
+    """
+    turn, place = divmod(_index(rank), len(RANK_COLORS))
+    share, target = _ROUNDS[turn % len(_ROUNDS)]
+    mixed = (round(c + (target - c) * share) for c in _channels(RANK_COLORS[place]))
+    return "#" + "".join(f"{c:02x}" for c in mixed)
+
+
+def role(kind, name=""):
+    """The role of an event of a timeline, a key of `ROLE_COLORS`."""
+    if kind in ("communicate", "wait"):
+        return kind
+    if kind != "compute":
+        raise ValueError(
+            f"cannot colour an event of kind {kind!r}: "
+            "expected 'compute', 'communicate' or 'wait'."
+        )
+    words = ("backward", "forward", "optimizer")
+    return next((word for word in words if word in name.lower()), "other compute")
+
+
+def luminance(color):
+    """Relative luminance of "#rrggbb", 0 for black to 1 for white (WCAG 2.1)."""
+    shares = (c / 255 for c in _channels(color))
+    linear = (
+        s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares
+    )
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def text_color(background):
+    """Black or white, whichever reads better on "#rrggbb": at least 4.5 to 1."""
+    # equal contrast with both: (l + 0.05)² = 0.05 × 1.05
+    return "#000000" if luminance(background) > 0.179 else "#ffffff"

@@ -1,0 +1,119 @@
+"""The frame that all figures share: size, look, title, legend, source and alt text."""
+
+import functools
+import html
+import textwrap
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import ScaledTranslation
+
+WIDTH = 6.4  # in
+_INK = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+_STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 11,
+    "legend.fontsize": 10,
+    "hatch.color": "white",
+    "hatch.linewidth": 1.5,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+} | dict.fromkeys(_INK, "black")
+
+
+def styled(plot):
+    """`plot` under the course's own look; the learner's settings stay as they are."""
+
+    @functools.wraps(plot)
+    def wrapper(*args, **kwargs):
+        # not rc_context, which would undo the interactive mode that a notebook's
+        # backend switches on while the first figure is made
+        before = {name: plt.rcParams[name] for name in _STYLE}
+        plt.rcParams.update(_STYLE)
+        try:
+            return plot(*args, **kwargs)
+        finally:
+            plt.rcParams.update(before)
+
+    return wrapper
+
+
+def axes(ax, height):
+    """The given axes, or those of a new figure 6.4 in wide and `height` in high."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, height), layout="constrained")
+    return ax
+
+
+def rows(ax, names):
+    """One row per name, the first on top."""
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "left", "right"]].set_visible(False)
+
+
+def legend(ax, handles):
+    """A legend between the title and the data; none without handles."""
+    if not handles:
+        return
+    ax.legend(
+        handles=handles,
+        ncols=len(handles) if len(handles) <= 5 else 3,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        frameon=False,
+        borderaxespad=0.3,
+        borderpad=0,
+        handlelength=1.2,
+        handletextpad=0.5,
+        columnspacing=1.4,
+    )
+
+
+def finish(ax, title, *, source="", alt="", below=0):
+    """Add title, a line of source `below` points under the axes, and alt text."""
+    entries = len(ax.get_legend().get_texts()) if ax.get_legend() else 0
+    lines = 0 if not entries else 1 if entries <= 5 else 2
+    ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
+    shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
+    place = ax.transAxes + shift
+    ax.text(0, 0, source, color="#555555", va="top", transform=place)
+    parts = [title.replace("\n", ". "), alt, source]
+    ax.alt_text = " ".join(part.rstrip(".") + "." for part in parts if part)
+    ax.figure._repr_mimebundle_ = functools.partial(_bundle, ax.figure)
+    return ax
+
+
+def wrap(title):
+    """The lines of a title, none wider than the figure."""
+    return [part for line in title.split("\n") for part in textwrap.wrap(line, 66)]
+
+
+def _bundle(figure, include=None, exclude=None):
+    """Alt text for notebooks: JupyterLab and nbconvert take it from HTML alone."""
+    from IPython.core.pylabtools import print_figure
+
+    alt = " ".join(getattr(ax, "alt_text", "") for ax in figure.axes).strip()
+    png = print_figure(figure, base64=True)
+    page = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
+    return {"text/html": page}, {"image/png": {"alt": alt}}
+
+
+def points(ax):
+    """Points per unit of data along x and y, once the layout is settled."""
+    ax.figure.draw_without_rendering()
+    box = ax.get_window_extent()
+    width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
+    scale = 72 / ax.figure.dpi
+    return box.width / width * scale, box.height / height * scale
+
+
+@functools.lru_cache(1024)
+def text_width(text, size=10):
+    """Points that `text` is wide."""
+    return TextPath((0, 0), text, size=size).get_extents().width if text.strip() else 0

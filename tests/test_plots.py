@@ -1,0 +1,580 @@
+"""Figures, read through their artists; colours, by sight and by contrast."""
+
+import itertools
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from torch.distributed.tensor import Partial, Replicate, Shard
+from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset
+
+from course_lib import colors, frame, plots, sharding
+from course_lib.timeline import Event, Trace
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def ms(rank, kind, name, start, stop):
+    """An event with its times in milliseconds."""
+    return Event(rank, kind, name, start / 1e3, stop / 1e3)
+
+
+def trace(*events):
+    return Trace(events, "measured: 2 ranks, gloo, CPU")
+
+
+DDP = trace(
+    ms(0, "compute", "forward", 0, 4),
+    ms(0, "compute", "backward", 4, 8),
+    ms(0, "wait", "all_reduce", 6, 7),
+    ms(0, "communicate", "all_reduce", 7, 9),
+    ms(0, "compute", "optimizer step", 9, 10),
+    ms(1, "compute", "forward", 0, 5),
+    ms(1, "communicate", "all_reduce", 7, 9),
+)
+
+
+def bars(ax):
+    """Left, right, top, bottom and colour of every bar."""
+    (collection,) = ax.collections
+    boxes = [path.get_extents() for path in collection.get_paths()]
+    shades = map(matplotlib.colors.to_hex, collection.get_facecolors())
+    return [
+        (box.x0, box.x1, box.y0, box.y1, shade)
+        for box, shade in zip(boxes, shades, strict=True)
+    ]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def title(ax):
+    return ax.get_title(loc="left")
+
+
+# --- colours
+
+
+def seen_without_green(color):
+    """Linear RGB as a deuteranope sees it (Machado, Oliveira, Fernandes 2009)."""
+    matrix = [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]
+    return np.array(matrix) @ (matplotlib.colors.to_rgb(color) ** np.float64(2.2))
+
+
+@pytest.mark.parametrize(
+    "table", [colors.ROLE_COLORS.values(), map(colors.rank_color, range(8))]
+)
+def test_colours_differ_for_a_reader_who_does_not_see_green(table):
+    pairs = itertools.combinations(map(seen_without_green, table), 2)
+    distances = [np.abs(a - b).max() for a, b in pairs]
+    assert len(distances) in (15, 28) and min(distances) > 0.1
+
+
+def test_24_ranks_have_24_colours_and_then_they_repeat():
+    assert len({colors.rank_color(rank) for rank in range(24)}) == 24
+    assert colors.rank_color(24) == colors.rank_color(0)
+
+
+def test_a_device_has_the_colour_of_its_index():
+    assert colors.rank_color("vgpu:3") == colors.rank_color(3) != colors.rank_color(0)
+    assert colors.rank_color("cpu") == colors.rank_color(0)
+
+
+def test_text_on_every_colour_has_a_contrast_of_4_5_at_least():
+    grey = [f"#{level:02x}{level:02x}{level:02x}" for level in range(256)]
+    ranks = [colors.rank_color(rank) for rank in range(24)]
+    for background in [*grey, *ranks, *colors.ROLE_COLORS.values()]:
+        light = colors.luminance(background)
+        text = colors.luminance(colors.text_color(background))
+        high, low = max(light, text), min(light, text)
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize("rank", [-1, 1.5, None])
+def test_a_rank_below_zero_or_no_number_has_no_colour(rank):
+    with pytest.raises(ValueError, match="cannot colour rank"):
+        colors.rank_color(rank)
+
+
+@pytest.mark.parametrize("color", ["red", "#12", "#zzzzzz", 3])
+def test_a_colour_must_be_written_as_rrggbb(color):
+    with pytest.raises(ValueError, match="expected '#rrggbb'"):
+        colors.text_color(color)
+
+
+# --- timeline
+
+
+def test_every_event_is_one_bar_in_its_role_colour():
+    found = sorted(shade for *_, shade in bars(plots.plot_timeline(DDP)))
+    roles = ["forward"] * 2 + ["backward", "optimizer", "wait"] + ["communicate"] * 2
+    assert found == sorted(colors.ROLE_COLORS[role] for role in roles)
+
+
+def test_rank_0_is_on_top_and_every_rank_has_a_row():
+    ax = plots.plot_timeline(trace(*(ms(r, "compute", "x", 0, 1) for r in (2, 0, 10))))
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["rank 0", "rank 2", "rank 10"]
+    assert ax.yaxis_inverted() and list(ax.get_yticks()) == [0, 1, 2]
+
+
+def test_compute_lies_above_communication_in_the_row_of_its_rank():
+    for _, _, top, bottom, shade in bars(plots.plot_timeline(DDP)):
+        row = 0 if bottom < 0.5 else 1
+        lower = shade in (colors.ROLE_COLORS["communicate"], colors.ROLE_COLORS["wait"])
+        expected = (row, row + 0.4) if lower else (row - 0.4, row)
+        assert (top, bottom) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "right"), [(2, "s", 2), (2e-3, "ms", 2), (2e-6, "µs", 2)]
+)
+def test_the_time_axis_takes_the_unit_that_fits_and_starts_at_the_first_event(
+    seconds, unit, right
+):
+    ax = plots.plot_timeline(trace(Event(0, "compute", "x", 5, 5 + seconds)))
+    assert ax.get_xlabel() == f"time ({unit})"
+    assert bars(ax)[0][:2] == pytest.approx((0, right))
+
+
+def test_the_legend_names_only_the_roles_that_occur():
+    ax = plots.plot_timeline(trace(ms(0, "compute", "forward", 0, 1)))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["forward"]
+    ax = plots.plot_timeline(DDP)
+    assert len(ax.get_legend().get_texts()) == 5
+
+
+def test_the_title_says_who_computes_what_is_hidden_and_who_waits():
+    first, second = title(plots.plot_timeline(DDP)).split("\n")
+    assert first == "2 ranks, 10 ms: rank 0 computes 90 % of the time, rank 1 50 %"
+    assert second == "40 % of communication is hidden by compute"
+    late = trace(
+        ms(0, "compute", "forward", 0, 2),
+        ms(0, "wait", "barrier", 2, 10),
+        ms(1, "compute", "forward", 0, 10),
+    )
+    assert title(plots.plot_timeline(late)).endswith("rank 0 waits 80 %")
+
+
+def test_many_ranks_share_one_sentence_of_the_title():
+    ax = plots.plot_timeline(
+        trace(*(ms(r, "compute", "x", 0, r + 1) for r in range(4)))
+    )
+    assert title(ax) == "4 ranks, 4 ms: each computes 25 to 100 % of the time"
+
+
+def test_devices_stand_by_their_own_names():
+    events = (ms(f"vgpu:{i}", "compute", "mm", i, i + 1) for i in range(2))
+    ax = plots.plot_timeline(trace(*events))
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["vgpu:0", "vgpu:1"]
+    assert title(ax).startswith("2 devices, 2 ms")
+
+
+def test_a_name_is_written_only_into_a_bar_that_it_fits():
+    ax = plots.plot_timeline(
+        trace(ms(0, "compute", "forward", 0, 90), ms(0, "compute", "backward", 90, 92))
+    )
+    assert "forward" in texts(ax) and "backward" not in texts(ax)
+    ax.figure.draw_without_rendering()
+    (label,) = (text for text in ax.texts if text.get_text() == "forward")
+    left, right = ax.transData.transform([(0, 0), (90, 0)])[:, 0]
+    box = label.get_window_extent()
+    assert left < box.x0 and box.x1 < right
+
+
+@pytest.mark.parametrize("stop", [0.5, 0.500001])
+def test_an_event_of_no_length_is_still_seen(stop):
+    ax = plots.plot_timeline(
+        trace(
+            Event(0, "compute", "forward", 0, 1), Event(0, "wait", "barrier", 0.5, stop)
+        )
+    )
+    left, right = min((left, right) for left, right, *_ in bars(ax) if left > 0)
+    ax.figure.draw_without_rendering()
+    pixels = np.ptp(ax.transData.transform([(left, 0), (right, 0)])[:, 0])
+    assert pixels * 72 / ax.figure.dpi == pytest.approx(1.5, rel=0.01)
+
+
+def test_widened_bars_leave_most_of_the_gaps_of_a_crowd_open():
+    crowd = trace(*(ms(0, "compute", "x", 10 * i, 10 * i + 1) for i in range(5000)))
+    found = sorted(bars(plots.plot_timeline(crowd)))
+    gaps = [b[0] - a[1] for a, b in itertools.pairwise(found)]
+    assert len(found) == 5000 and min(gaps) > 0.005  # of the 0.009 s that were free
+
+
+def test_a_short_event_lies_on_top_of_a_long_one():
+    ax = plots.plot_timeline(
+        trace(ms(0, "compute", "forward", 2, 3), ms(0, "compute", "step", 0, 9))
+    )
+    widths = [right - left for left, right, *_ in bars(ax)]
+    assert widths == pytest.approx([9, 1])
+
+
+def test_a_wait_lies_below_the_communication_that_goes_on_meanwhile():
+    ax = plots.plot_timeline(
+        trace(ms(0, "communicate", "send", 0, 9), ms(0, "wait", "all_reduce", 2, 5))
+    )
+    shades = [shade for *_, shade in bars(ax)]
+    assert shades == [colors.ROLE_COLORS["wait"], colors.ROLE_COLORS["communicate"]]
+
+
+def test_names_are_left_out_where_bars_of_a_lane_overlap():
+    apart = [ms(0, "communicate", f"send {i}", 30 * i, 30 * i + 30) for i in range(3)]
+    assert {"send 0", "send 1", "send 2"} <= set(
+        texts(plots.plot_timeline(trace(*apart)))
+    )
+    over = ms(0, "communicate", "send 3", 10, 40)
+    found = set(texts(plots.plot_timeline(trace(*apart, over))))
+    assert "send 2" in found and not found & {"send 0", "send 1", "send 3"}
+
+
+def test_an_empty_trace_is_refused_with_the_next_step():
+    with pytest.raises(ValueError, match="holds no events. Launch with trace=True"):
+        plots.plot_timeline(trace())
+
+
+def test_sixteen_ranks_make_a_higher_figure_of_the_same_width():
+    sizes = [
+        plots.plot_timeline(
+            trace(*(ms(r, "compute", "x", 0, 1) for r in range(count)))
+        ).figure.get_size_inches()
+        for count in (1, 4, 16)
+    ]
+    assert [width for width, _ in sizes] == [6.4] * 3
+    assert sizes[0][1] < sizes[1][1] < sizes[2][1]
+
+
+# --- every figure
+
+EVERY = {
+    "timeline": lambda ax=None: plots.plot_timeline(DDP, ax=ax),
+    "samples": lambda ax=None: plots.plot_sharding([[0, 2], [1, 3]], ax=ax),
+    "tensor": lambda ax=None: plots.plot_sharding((8, 4), Shard(0), 4, ax=ax),
+    "scaling": lambda ax=None: plots.plot_scaling({1: 1.0, 2: 0.6}, ax=ax),
+    "digits": lambda ax=None: plots.plot_digits(
+        torch.rand(4, 1, 8, 8), [1, 2, 3, 4], ax=ax
+    ),
+}
+every = pytest.mark.parametrize("draw", EVERY.values(), ids=EVERY)
+
+
+@every
+def test_a_figure_draws_on_the_given_axes_and_returns_them(draw):
+    figure, ax = matplotlib.pyplot.subplots(figsize=(9, 3))
+    assert draw(ax) is ax
+    assert matplotlib.pyplot.get_fignums() == [figure.number]
+    assert list(figure.get_size_inches()) == [9, 3]
+
+
+@every
+def test_a_figure_leaves_the_learners_style_alone_and_stays_white(draw):
+    with matplotlib.pyplot.style.context("dark_background"):
+        before = dict(matplotlib.rcParams)
+        ax = draw()
+        assert dict(matplotlib.rcParams) == before
+        assert ax.figure.get_facecolor() == ax.get_facecolor() == (1, 1, 1, 1)
+        ink = {matplotlib.colors.to_hex(ax._left_title.get_color())}
+        assert ink == {"#000000"}
+
+
+@every
+def test_no_text_of_a_figure_is_smaller_than_10_points(draw):
+    ax = draw()
+    ax.figure.draw_without_rendering()
+    found = ax.findobj(matplotlib.text.Text)
+    sizes = [text.get_fontsize() for text in found if text.get_text()]
+    assert len(sizes) > 3 and min(sizes) >= 10
+
+
+@every
+def test_a_figure_in_a_notebook_carries_its_title_as_alt_text(draw):
+    from IPython.core.formatters import DisplayFormatter
+
+    ax = draw()
+    data, metadata = DisplayFormatter().format(ax.figure)
+    start = title(ax).split("\n")[0].split(":")[0]
+    assert f'<img alt="{start}' in data["text/html"]
+    assert metadata["image/png"]["alt"].startswith(start)
+
+
+def test_quotes_in_a_source_do_not_break_the_alt_text():
+    _, ax = matplotlib.pyplot.subplots()
+    frame.finish(ax, 'a "b" <c>', source="d")
+    page = ax.figure._repr_mimebundle_()[0]["text/html"]
+    assert 'alt="a &quot;b&quot; &lt;c&gt;. d."' in page
+
+
+@every
+def test_a_figure_says_what_was_measured_or_computed(draw):
+    assert any(t.startswith(("measured", "computed", "data")) for t in texts(draw()))
+
+
+# --- sharding of samples
+
+
+def held(ax):
+    """The colour of every cell, None where it is white: one list per rank."""
+    rows = [image.get_array()[0] for image in ax.images]
+    shades = [["#" + bytes(pixel).hex() for pixel in row] for row in rows]
+    return [[None if shade == "#ffffff" else shade for shade in row] for row in shades]
+
+
+def test_three_ranks_of_an_interleaved_sampler_fill_a_staircase():
+    rows = held(plots.plot_sharding([list(range(r, 30, 3)) for r in range(3)]))
+    for rank, row in enumerate(rows):
+        assert {n for n, shade in enumerate(row) if shade} == set(range(rank, 30, 3))
+        assert set(row) == {None, colors.rank_color(rank)}
+    assert len(rows) == 3
+
+
+def test_each_cell_carries_its_number_while_it_fits():
+    ax = plots.plot_sharding([list(range(r, 30, 3)) for r in range(3)])
+    numbers = [
+        (t.get_text(), *t.get_position()) for t in ax.texts if t.get_text()[0].isdigit()
+    ]
+    assert sorted(numbers) == sorted((str(n), n, n % 3) for n in range(30))
+    ax = plots.plot_sharding([list(range(r, 1797, 2)) for r in range(2)])
+    assert texts(ax) == ["computed from the indices"]
+
+
+def test_samples_held_more_than_once_are_marked_and_named():
+    ax = plots.plot_sharding([[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]])
+    (marks,) = (line for line in ax.lines if line.get_marker() == "v")
+    assert list(marks.get_xdata()) == [0, 1]
+    assert title(ax).endswith("samples 0 and 1 are held more than once")
+    assert ax.get_legend().get_texts()[0].get_text() == "held more than once"
+
+
+def test_one_rank_that_holds_a_sample_twice_is_marked_too():
+    assert "sample 1 is held more than once" in title(
+        plots.plot_sharding([[1, 1], [0]])
+    )
+
+
+def test_samples_that_no_rank_holds_are_grey_and_named():
+    ax = plots.plot_sharding([[0, 4], [1, 3]], num_samples=6)
+    (marks,) = (line for line in ax.lines if line.get_marker() == "x")
+    assert list(marks.get_xdata()) == [2, 5]
+    assert title(ax).endswith("samples 2 and 5 are held by no rank")
+    assert all(row[2] == row[5] == "#e0e0e0" for row in held(ax))
+
+
+def test_ranks_that_all_hold_everything_are_called_not_sharded():
+    ax = plots.plot_sharding([range(12)] * 3)
+    assert title(ax) == "Nothing is sharded: all 3 ranks hold all 12 samples"
+
+
+def test_the_distributed_sampler_can_be_drawn_as_it_is():
+    samplers = [
+        torch.utils.data.DistributedSampler(range(1797), 4, rank, seed=3)
+        for rank in range(4)
+    ]
+    ax = plots.plot_sharding(samplers)
+    first, second = title(ax).split("\n")
+    assert first == "1,797 samples over 4 ranks: each rank holds 450"
+    assert second.startswith("samples ") and second.count(",") == 1
+    assert [sum(map(bool, row)) for row in held(ax)] == [450] * 4
+
+
+def test_tensors_arrays_and_dicts_of_indices_are_accepted():
+    ax = plots.plot_sharding({0: torch.arange(0, 4), 1: np.arange(4, 6), "spare": ()})
+    assert title(ax) == "6 samples over 3 ranks: each rank holds 0 to 4"
+    assert ax.get_yticklabels()[2].get_text() == "spare"
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ([[0, -1]], {}, "samples of rank 0: found -1"),
+        ([[0], [0.5]], {}, "samples of rank 1: found"),
+        ([0, 1, 2], {}, "samples of rank 0: found 0"),
+        ([[True, False]], {}, "samples of rank 0"),
+        ([], {}, "0 samples over 0 ranks"),
+        ([[], []], {}, "0 samples over 2 ranks"),
+        ([[5]], {"num_samples": 5}, "a rank holds sample 5"),
+        ([[10**9]], {}, "1,000,000,001 samples"),
+    ],
+)
+def test_indices_that_are_none_are_refused(given, options, message):
+    with pytest.raises(ValueError, match=message):
+        plots.plot_sharding(given, **options)
+
+
+# --- sharding of a tensor
+
+
+def slices(ax):
+    """Left, top, width and height of the coloured part of each panel, in cells."""
+    whole = [patch for patch in ax.patches if patch.get_label() == "tensor"]
+    parts = [patch for patch in ax.patches if patch.get_label().startswith("rank")]
+    assert [part.get_label() for part in parts] == [
+        f"rank {r}" for r in range(len(parts))
+    ]
+    return [
+        (
+            (part.get_x() - full.get_x()) / full.get_width(),
+            (part.get_y() - full.get_y()) / full.get_height(),
+            part.get_width() / full.get_width(),
+            part.get_height() / full.get_height(),
+        )
+        for full, part in zip(whole, parts, strict=True)
+    ]
+
+
+def test_four_ranks_hold_two_rows_each_of_eight():
+    ax = plots.plot_sharding((8, 4), Shard(0), 4)
+    expected = [(0, rank / 4, 1, 1 / 4) for rank in range(4)]
+    assert np.array(slices(ax)) == pytest.approx(np.array(expected))
+    assert title(ax) == "[8@dp, 4] over 4 ranks: each rank holds 8 of 32 values"
+    assert "[2:4, :]" in texts(ax)
+
+
+def test_ten_values_over_four_ranks_leave_one_for_the_last():
+    ax = plots.plot_sharding((10,), Shard(0), 4)
+    assert [round(part[2] * 10) for part in slices(ax)] == [3, 3, 3, 1]
+    assert title(ax) == "[10@dp] over 4 ranks: each rank holds 1 to 3 of 10 values"
+
+
+def test_a_rank_left_without_a_shard_says_nothing():
+    ax = plots.plot_sharding((9,), Shard(0), 4)
+    assert slices(ax)[3][2] == 0 and texts(ax).count("nothing") == 1
+
+
+def test_a_mesh_of_two_dimensions_cuts_rows_and_columns():
+    ax = plots.plot_sharding((8, 4), (Shard(0), Shard(1)), (2, 2))
+    corners = [(0, 0), (0.5, 0), (0, 0.5), (0.5, 0.5)]
+    expected = [(*corner, 0.5, 0.5) for corner in corners]
+    assert np.array(slices(ax)) == pytest.approx(np.array(expected))
+    assert title(ax).startswith("[8@dp, 4@tp] over a 2 × 2 mesh")
+    assert "rank 2 (1, 0)" in texts(ax)
+
+
+def test_replicated_parts_are_counted():
+    ax = plots.plot_sharding((8, 4), [Replicate(), Shard(1)], (2, 2))
+    assert title(ax).endswith("each part is held by 2 ranks")
+    ax = plots.plot_sharding((8, 4), Replicate(), 2)
+    assert title(ax) == "[8, 4] over 2 ranks: each rank holds all 32 values"
+
+
+def test_partial_sums_are_hatched_and_named():
+    ax = plots.plot_sharding((4, 4), Partial(), 4)
+    hatched = [patch.get_hatch() for patch in ax.patches if patch.get_hatch()]
+    assert len(hatched) == texts(ax).count("partial sum") == 4
+    assert title(ax).endswith("each is a partial sum: add those of 4 ranks")
+    plain = plots.plot_sharding((4, 4), Shard(0), 4)
+    assert not any(patch.get_hatch() for patch in plain.patches)
+
+
+@pytest.mark.parametrize("placements", [*itertools.product("01rp", repeat=2)])
+@pytest.mark.parametrize("mesh", [(1, 4), (2, 2), (3, 2)])
+def test_slices_are_those_that_dtensor_computes(mesh, placements):
+    known = {"0": Shard(0), "1": Shard(-1), "r": Replicate(), "p": Partial()}
+    theirs = {**known, "1": Shard(1)}
+    for shape in [(8, 4), (10, 3), (1, 7)]:
+        held = sharding.slices(shape, [known[p] for p in placements], mesh)
+        for place, parts in zip(np.ndindex(mesh), held, strict=True):
+            size, offset = _compute_local_shape_and_global_offset(
+                shape, mesh, list(place), [theirs[p] for p in placements]
+            )
+            assert tuple(stop - start for start, stop in parts) == size
+            starts = zip(parts, size, offset, strict=True)
+            assert all(p[0] == at for p, length, at in starts if length)
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_shards_of_one_dimension_are_those_of_torch_chunk(size):
+    chunks = [chunk.tolist() for chunk in torch.arange(size).chunk(4)]
+    held = [list(range(*part)) for (part,) in sharding.slices((size,), Shard(0), 4)]
+    assert [part for part in held if part] == chunks
+
+
+@pytest.mark.parametrize(
+    ("shape", "placements", "mesh", "message"),
+    [
+        ((8, 4), Shard(2), 4, "names dimension 2, the tensor has 2. Take"),
+        ((8,), Shard(-2), 4, "names dimension -2, the tensor has 1"),
+        ((8, 4), (Shard(0), Shard(1)), 4, "found 2 placements for 1 mesh dimensions"),
+        ((8, 4), Shard(0), (2, 2), "found 1 placements for 2 mesh dimensions"),
+        ((2, 3, 4), Shard(0), 2, "expected 1 or 2 dimensions"),
+        ((0, 4), Shard(0), 2, "each 1 or more"),
+        ((8, 4), Shard(0), 0, "expected a world_size of 1 to 64"),
+        ((8, 4), Shard(0), 65, "expected a world_size of 1 to 64"),
+        ((8, 4), "Shard(0)", 4, "expected Shard"),
+        ((8, 4), Shard(0), None, "takes a shape, placements and a world_size"),
+    ],
+)
+def test_a_sharding_that_cannot_be_is_refused(shape, placements, mesh, message):
+    with pytest.raises(ValueError, match=message):
+        plots.plot_sharding(shape, placements, mesh)
+
+
+# --- scaling
+
+
+def test_the_speed_up_is_drawn_against_the_ideal_and_told_in_the_title():
+    ax = plots.plot_scaling({4: 0.6, 1: 1.0, 2: 0.5}, source="measured: gloo, CPU")
+    ideal, measured = ax.lines
+    assert ideal.get_xydata().tolist() == [[1, 1], [2, 2], [4, 4]]
+    assert measured.get_ydata() == pytest.approx([1, 2, 1 / 0.6])
+    assert title(ax) == "4 ranks are 1.7 times as fast as one (42 % of ideal)"
+    assert texts(ax)[:2] == ["100 %", "42 %"] and "measured: gloo, CPU" in texts(ax)
+
+
+def test_several_runs_give_a_median_and_a_band_from_slowest_to_fastest():
+    ax = plots.plot_scaling({1: [1, 3, 2], 2: [0.5, 2, 1]})
+    assert ax.lines[1].get_ydata() == pytest.approx([1, 2])
+    (band,) = ax.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2 / 3, 4))
+
+
+def test_many_ranks_take_axes_by_powers_of_two():
+    ax = plots.plot_scaling({1: 1, 8: 0.2, 64: 0.1})
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert plots.plot_scaling({1: 1, 2: 0.6}).get_xscale() == "linear"
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ({}, "found times for \\[\\] ranks"),
+        ({2: 1.0, 4: 0.5}, "expected 1 and at least one more"),
+        ({1: 1.0}, "expected 1 and at least one more"),
+        ({1: 1.0, 2: 0.0}, "speed-up of 2 ranks"),
+        ({1: 1.0, 2: []}, "speed-up of 2 ranks"),
+        ({1: 1.0, 0: 1.0}, "speed-up of 0 ranks"),
+    ],
+)
+def test_times_without_one_rank_or_without_length_are_refused(times, message):
+    with pytest.raises(ValueError, match=message):
+        plots.plot_scaling(times)
+
+
+# --- digits
+
+
+def test_digits_stand_in_a_row_under_their_labels():
+    images = torch.arange(12 * 64).reshape(12, 1, 8, 8) / (12 * 64)
+    ax = plots.plot_digits(images, torch.arange(12) % 10)
+    assert len(ax.images) == 12
+    assert np.array_equal(ax.images[11].get_array(), images[11, 0])
+    assert texts(ax)[:12] == [*map(str, range(10)), "0", "1"]
+    assert title(ax) == "12 digits of 8 × 8 pixels, each with its label"
+
+
+@pytest.mark.parametrize(("images", "labels"), [(2, 3), (0, 0), (101, 101)])
+def test_images_and_labels_must_be_as_many(images, labels):
+    with pytest.raises(ValueError, match=f"cannot draw {images} images with {labels}"):
+        plots.plot_digits(np.zeros((images, 1, 8, 8)), range(labels))
