@@ -1,0 +1,435 @@
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.modules import module as modules
+
+from course_lib import recorder
+from course_lib.recorder import Call, Op, Span
+from course_lib.timeline import happens_before, merge
+
+MS = 1_000_000
+LAYER = 4 * (512 * 512 + 512)
+
+
+def op(name, start, stop, **more):
+    return Op(name, int(start * MS), int(stop * MS), **more)
+
+
+def span(name, start, stop, payload=0):
+    return Span(name, int(start * MS), int(stop * MS), payload)
+
+
+def call(start, sequence, *, name="gloo:all_reduce", group="0.1", payload=8):
+    return Call(name, int(start * MS), payload, group, sequence)
+
+
+def entry(number, sequence, *, group="0", sizes=((3,),), kind="Float"):
+    return {
+        "record_id": number,
+        "collective_seq_id": sequence,
+        "process_group": [group, "default_pg"],
+        "profiling_name": "gloo:all_reduce",
+        "time_created_ns": number,
+        "input_sizes": sizes,
+        "input_dtypes": [kind] * len(sizes),
+    }
+
+
+def run(start, stop, *, name="gloo:all_reduce", thread=2):
+    return op(name, start, stop, thread=thread, note=True)
+
+
+def pieces(ops, regions=()):
+    found = recorder.segments(ops, regions)
+    return [(m.name, round(m.start * 1e3, 3), round(m.stop * 1e3, 3)) for m in found]
+
+
+def meets(a, b):
+    return not happens_before(a, b) and not happens_before(b, a)
+
+
+def identities(marks):
+    return [(mark.name, mark.group, mark.sequence, mark.bytes) for mark in marks]
+
+
+# --- plain data
+
+
+def test_an_operator_inside_another_counts_once():
+    assert pieces([op("aten::mm", 1, 2), op("aten::matmul", 0, 3)]) == [
+        ("matmul", 0, 3)
+    ]
+
+
+def test_operators_of_a_region_become_one_piece_with_its_name():
+    ops = [op("aten::mm", 1, 2), op("aten::relu", 2.05, 3), op("aten::sum", 3.05, 4)]
+    found = pieces(ops, [span("forward", 0.9, 3.01)])
+    assert found == [("forward", 1, 3), ("sum", 3.05, 4)]
+
+
+def test_the_outer_region_gives_the_name():
+    regions = [span("backward", 0, 9), span("forward", 1, 2)]
+    assert pieces([op("aten::mm", 1.2, 1.8)], regions) == [("backward", 1.2, 1.8)]
+
+
+def test_two_visits_of_a_region_stay_apart():
+    ops = [op("aten::mm", 0, 1), op("aten::mm", 1.05, 2)]
+    regions = [span("forward", 0, 1.01), span("forward", 1.02, 2)]
+    assert pieces(ops, regions) == [("forward", 0, 1), ("forward", 1.05, 2)]
+
+
+def test_a_pause_in_which_a_collective_runs_is_no_compute():
+    ops = [op("aten::mm", 0, 1), op("aten::mm", 1.5, 2)]
+    regions = [span("backward", 0, 2)]
+    assert pieces(ops, regions) == [("backward", 0, 2)]
+    waited = pieces([*ops, run(0.9, 1.5)], regions)
+    assert waited == [("backward", 0, 1), ("backward", 1.5, 2)]
+
+
+def test_a_long_pause_is_no_compute():
+    ops = [op("aten::mm", 0, 1), op("aten::mm", 5, 6)]
+    assert len(pieces(ops, [span("forward", 0, 6)])) == 2
+
+
+def test_a_tiny_operator_joins_its_neighbour():
+    ops = [op("aten::t", 0, 0.001), op("aten::mm", 0.01, 1), op("aten::add", 1.01, 2)]
+    assert pieces(ops) == [("mm", 0, 1), ("add", 1.01, 2)]
+
+
+def test_time_inside_a_blocking_collective_is_cut_out_of_an_operator():
+    node = op("autograd::engine::evaluate_function: X", 0, 9)
+    blocked = op("_c10d_functional::wait_tensor", 3, 7)
+    assert pieces([node, blocked]) == [("backward", 0, 3), ("backward", 7, 9)]
+
+
+def test_operators_of_the_threads_of_gloo_are_no_compute():
+    copy = op("aten::copy_", 1, 2, thread=2)
+    assert pieces([run(0, 3), copy, op("aten::mm", 0, 1)]) == [("mm", 0, 1)]
+
+
+def test_operators_between_a_send_and_its_wait_are_compute():
+    send = run(0, 5, name="gloo:send", thread=0)
+    assert pieces([send, op("aten::mm", 1, 2)]) == [("mm", 1, 2)]
+
+
+def test_kernels_are_the_compute_and_take_the_region_of_their_launch():
+    launch = op("aten::mm", 1, 1.1)
+    kernel = op("sgemm", 5, 9, thread=7, launch=int(1.05 * MS))
+    assert pieces([launch, kernel]) == [("mm", 5, 9)]
+    assert pieces([launch, kernel], [span("forward", 0, 2)]) == [("forward", 5, 9)]
+
+
+def test_a_kernel_of_nccl_is_the_collective_that_launched_it():
+    host = op("c10d::allreduce_", 1, 2)
+    kernel = op("ncclDevKernel_AllReduce_Sum_f32", 5, 9, launch=int(1.5 * MS))
+    made = call(1.2, 4, name="nccl:all_reduce")
+    found = recorder.communication([host, kernel], [made], [])
+    assert identities(found) == [("all_reduce", "0.1", 4, 8)]
+    assert (found[0].start, found[0].stop) == (0.005, 0.009)
+    assert pieces([host, kernel]) == []
+
+
+def test_runs_of_gloo_meet_their_calls_in_order():
+    calls = [call(0, 1, payload=4), call(1, 2, payload=16)]
+    found = recorder.communication([run(2, 4), run(3, 5)], calls, [])
+    assert [(mark.sequence, mark.bytes) for mark in found] == [(1, 4), (2, 16)]
+
+
+def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
+    host = op("c10d::reduce_scatter_", 0, 1)
+    calls = [call(0.2, 3), call(0.4, 4)]
+    found = recorder.communication([host, run(0.5, 2), run(0.6, 3)], calls, [])
+    assert identities(found) == [("reduce_scatter", "0.1", 3, 16)]
+    assert found[0].stop == 0.003
+
+
+@pytest.mark.parametrize(
+    "name, word",
+    [
+        ("c10d::_allgather_base_", "all_gather"),
+        ("c10d::alltoall_base_", "all_to_all"),
+        ("c10d::reduce_", "reduce"),
+        ("c10d::recv_any_source_", "recv"),
+        ("ncclDevKernel_ReduceScatter_Sum_f32", "reduce_scatter"),
+    ],
+)
+def test_every_library_name_becomes_the_word_of_pytorch(name, word):
+    assert recorder._collective(name) == word
+
+
+def test_a_message_takes_its_bytes_from_the_send_that_made_it():
+    messages = [span("message", 0, 1, 20), span("message", 2, 3, 28)]
+    runs = [run(2.5, 4, name="gloo:recv"), run(0.5, 1, name="gloo:send")]
+    found = recorder.communication(runs, [], messages)
+    assert identities(found) == [("send", None, 0, 20), ("recv", None, 0, 28)]
+
+
+def test_calls_without_a_flight_recorder_are_counted_by_name():
+    found = recorder.communication([run(0, 1), run(2, 3)], [], [])
+    names = [("all_reduce", "all_reduce", number, 0) for number in (1, 2)]
+    assert identities(found) == names
+
+
+def test_the_bytes_of_a_call_are_shapes_times_widths():
+    made = recorder.read_calls([entry(0, 1, sizes=((2, 3), (5,)), kind="BFloat16")])
+    assert made[0].bytes == 2 * (6 + 5)
+
+
+def test_a_group_that_counts_from_one_again_is_another_group():
+    made = recorder.read_calls([entry(2, 1), entry(0, 1), entry(1, 2)])
+    assert len({made[0].group, made[1].group}) == 1
+    assert made[2].group != made[1].group
+
+
+# --- recording in this process
+
+
+def test_matmul_outside_of_regions_has_its_operators_name():
+    with recorder.record() as tape:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    assert "matmul" in [mark.name for mark in tape.events]
+
+
+def test_forward_backward_and_optimizer_are_regions():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with recorder.record() as tape:
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+    regions = ("forward", "backward", "optimizer")
+    names = [mark.name for mark in tape.events if mark.name in regions]
+    assert list(dict.fromkeys(names)) == list(regions)
+
+
+def test_an_exception_passes_and_what_was_recorded_stays():
+    with pytest.raises(ZeroDivisionError), recorder.record() as tape:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+        raise ZeroDivisionError
+    assert "matmul" in [mark.name for mark in tape.events]
+
+
+def test_an_exception_in_forward_closes_its_region():
+    with recorder.record() as tape:
+        with pytest.raises(RuntimeError):
+            torch.nn.Linear(4, 4)(torch.ones(3, 5))
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    assert tape.events[-1].name == "matmul"
+
+
+def patched():
+    places = torch.autograd.backward, torch.autograd.grad, dist.ProcessGroup.send
+    hooks = modules._global_forward_hooks, modules._global_forward_pre_hooks
+    return *places, *map(len, hooks), signal.getsignal(signal.SIGVTALRM)
+
+
+def test_hooks_and_patches_are_gone_afterwards():
+    before = patched()
+    with recorder.record():
+        during = patched()
+    changed = [now is not then for now, then in zip(during, before, strict=True)]
+    assert all(changed)
+    assert patched() == before
+
+
+def test_a_recording_over_its_limit_is_cut_and_says_so():
+    with recorder.record(limit=10) as tape:
+        for _ in range(30):
+            torch.ones(64, 64) @ torch.ones(64, 64)
+    assert [mark.kind for mark in tape.events][-1] == "cut"
+    assert ", cut after" in merge({0: tape.events}, "measured").source
+
+
+def test_a_check_goes_on_while_there_is_room_and_stops_when_there_is_none():
+    session = recorder._Session(cuda=False, limit=50)
+    session.start()
+    torch.ones(2) + 1
+    session.check()
+    assert session.profile is not None
+    for _ in range(50):
+        torch.ones(2) + 1
+    session.check()
+    assert session.profile is None
+    assert [mark.kind for mark in session.marks].count("cut") == 1
+
+
+def test_the_main_thread_checks_a_session_that_is_due(monkeypatch):
+    monkeypatch.setattr(recorder, "POLL", 0.01)
+    monkeypatch.setattr(recorder, "PATIENCE", 0.0)
+    checks = []
+    monkeypatch.setattr(recorder._Session, "check", lambda session: checks.append(1))
+    with recorder.record():
+        while not checks:
+            torch.ones(2) + 1
+    assert checks
+
+
+def test_a_second_profiler_in_the_block_is_told():
+    told = pytest.warns(UserWarning, match="another profiler")
+    with told, recorder.record() as tape, torch.profiler.profile():
+        torch.ones(2) + 1
+    assert tape.events == ()
+
+
+# --- real ranks
+
+
+def train(rank):
+    """Three steps of DDP with one bucket per layer of 1 MB."""
+    layers = [torch.nn.Linear(512, 512) for _ in range(4)]
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), bucket_cap_mb=1
+    )
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        model(torch.ones(256, 512)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def lag(rank):
+    """Rank 1 computes until rank 0 has entered its all-reduce, and then some more."""
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(77), async_op=True)
+        store.set("entered", "yes")
+        work.wait()
+        return
+    while not store.check(["entered"]):
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    for _ in range(50):
+        torch.ones(256, 256) @ torch.ones(256, 256)
+    dist.all_reduce(torch.ones(77))
+
+
+def talk(rank):
+    """A subgroup of rank 0, a message from rank 0, other collectives; then anew."""
+    group = dist.new_group([0])
+    if rank == 0:
+        dist.all_reduce(torch.ones(3), group=group)
+        dist.send(torch.ones(5), 1)
+    else:
+        dist.recv(torch.ones(5), 0)
+    dist.all_gather([torch.ones(2), torch.ones(2)], torch.ones(2))
+    dist.reduce_scatter(torch.ones(6), [torch.ones(6), torch.ones(6)])
+    dist.monitored_barrier()
+    dist.destroy_process_group()
+    again = dist.FileStore(os.environ["AGAIN"], 2)
+    dist.init_process_group("gloo", store=again, rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(13))
+    dist.destroy_process_group()
+
+
+def rank_main(rank, folder):
+    torch.set_num_threads(1)
+    again = os.path.join(folder, "again")
+    where = {"RANK": str(rank), "WORLD_SIZE": "2", "AGAIN": again}
+    os.environ.update(where, GLOO_SOCKET_IFNAME="lo")
+    with recorder.record() as tape:
+        store = dist.FileStore(os.path.join(folder, "store"), 2)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+        train(rank)
+        lag(rank)
+        talk(rank)
+    with open(os.path.join(folder, f"{rank}.pkl"), "wb") as file:
+        pickle.dump(tape.events, file)
+
+
+@pytest.fixture(scope="module")
+def tapes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(rank_main, (str(folder),), nprocs=2)
+    return {
+        rank: pickle.loads((folder / f"{rank}.pkl").read_bytes()) for rank in (0, 1)
+    }
+
+
+@pytest.fixture(scope="module")
+def trace(tapes):
+    return merge(tapes, "measured: 2 ranks, gloo, CPU")
+
+
+@pytest.mark.parametrize("rank", (0, 1))
+def test_ddp_reduces_every_layer_of_every_step(trace, rank):
+    sizes = [e.bytes for e in trace.select(rank, "communicate", "all_reduce")]
+    first = sizes.index(next(size for size in sizes if size >= LAYER))
+    assert sum(sizes[:first]) == 0
+    assert sizes.count(LAYER) >= 8
+    assert sum(size for size in sizes if size >= LAYER) == 3 * 4 * LAYER
+
+
+@pytest.mark.parametrize("rank", (0, 1))
+def test_backward_still_computes_when_the_first_bucket_is_reduced(trace, rank):
+    reduces = [e for e in trace.select(rank, "communicate") if e.bytes == LAYER]
+    backward = trace.select(rank, "compute", "backward")
+    assert any(meets(reduce, piece) for reduce in reduces for piece in backward)
+
+
+def test_both_ranks_record_the_same_collectives_of_the_group_of_all(tapes):
+    first, second = (
+        [i for i in identities(tapes[rank]) if i[1] == "0.0"] for rank in (0, 1)
+    )
+    assert sorted(first) == sorted(second)
+    assert len(first) >= 12
+
+
+def test_a_fast_rank_waits_for_the_rank_that_still_computes(trace):
+    fast, slow = (
+        next(e for e in trace.select(rank, "communicate") if e.bytes == 4 * 77)
+        for rank in (0, 1)
+    )
+    assert fast.start == slow.start
+    waits = [e for e in trace.select(0, "wait") if e.stop == fast.start]
+    assert len(waits) == 1
+    assert not [e for e in trace.select(1, "wait") if e.stop == slow.start]
+    behind = [e for e in trace.select(1, "compute") if happens_before(e, slow)]
+    assert not happens_before(behind[-1], waits[0])
+
+
+def test_a_subgroup_is_no_collective_of_the_others(tapes):
+    own = [mark for mark in tapes[0] if mark.bytes == 12 and mark.group]
+    assert len(own) == 1
+    assert own[0].group not in {mark.group for mark in tapes[1]}
+
+
+def test_messages_and_collectives_have_their_names_and_bytes(trace):
+    found = {(e.name, e.bytes) for e in trace.select(0, "communicate")}
+    wanted = {("all_gather", 8), ("reduce_scatter", 48), ("send", 20)}
+    assert wanted <= found
+    assert ("monitored_barrier", 0) in found
+    assert [e.bytes for e in trace.select(1, name="recv")] == [20]
+
+
+def test_a_second_process_group_in_one_process_is_matched_too(tapes, trace):
+    last = [tapes[rank][-1] for rank in (0, 1)]
+    assert [mark.bytes for mark in last] == [52, 52]
+    assert last[0].group == last[1].group != "0.0"
+    ends = {e.start for e in trace.select(kind="communicate") if e.bytes == 52}
+    assert len(ends) == 1
+
+
+FORKED = """
+import os
+from course_lib import recorder
+import torch
+if os.fork() == 0:
+    with recorder.record() as tape:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    print(*[mark.name for mark in tape.events], flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_process_records_and_prints_nothing_of_its_own():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True
+    )
+    assert "matmul" in done.stdout.split()
+    assert done.stderr == ""
