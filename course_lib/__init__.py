@@ -6,7 +6,7 @@ import sys
 # the public names in teaching order, each with the module that holds it; they are imported
 # at first use, so that `import course_lib` is quick and the doctor runs without torch
 _HOMES = {
-    "doctor": "doctor",
+    "doctor": "checkup",
     "launch": "launcher",
     "plot_timeline": "plots",
     "plot_sharding": "plots",

@@ -39,14 +39,21 @@ def _run(link, owner, job, files, ranks):
             return
         pid = os.fork()
         if pid == 0:
-            for file in (link.detach(), owner, listener, *(fd for _, _, fd in ranks.values())):
+            for file in (
+                link.detach(),
+                owner,
+                listener,
+                *(fd for _, _, fd in ranks.values()),
+            ):
                 os.close(file)
             worker.main(worker.Place(rank, **job), (setup, body, *channel))
         for file in channel:
             os.close(file)
         ranks[rank] = (rank, pid, os.pidfd_open(pid))
         wire.send(link, {"rank": rank, "pid": pid})
-    job["store"] = worker.serve_store(job["port"], listener)  # kept until this process ends
+    job["store"] = worker.serve_store(
+        job["port"], listener
+    )  # kept until this process ends
     _watch(link, owner, ranks)
 
 

@@ -104,8 +104,14 @@ def show_stack(frames: list[Frame]) -> list[str]:
     inner = frames[frames.index(own[-1]) + 1 :] if own else frames
     if inner:
         last = inner[-1]
-        folded = f"{len(inner)} more in libraries" if len(inner) > 1 else "1 more in a library"
-        lines.append(f"  ({folded}, the last in {last.function}, {os.path.basename(last.file)}:{last.line})")
+        folded = (
+            f"{len(inner)} more in libraries"
+            if len(inner) > 1
+            else "1 more in a library"
+        )
+        lines.append(
+            f"  ({folded}, the last in {last.function}, {os.path.basename(last.file)}:{last.line})"
+        )
     return lines
 
 
@@ -113,6 +119,10 @@ def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
     if not own:
-        return f"{frames[-1].function}, outside your code" if frames else "an unknown place"
+        return (
+            f"{frames[-1].function}, outside your code"
+            if frames
+            else "an unknown place"
+        )
     text = linecache.getline(own[-1].file, own[-1].line).strip()
     return f"{place(own[-1])}: {text}" if text else place(own[-1])

@@ -24,7 +24,9 @@ _RANK_MEMORY = 100 << 20  # bytes a rank needs beside the learner's own tensors
 _RANK_FILES = 8
 
 
-def launch(fn, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs) -> Results:
+def launch(
+    fn, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs
+) -> Results:
     """Run `fn(rank, world_size, *args, **kwargs)` in `world_size` fresh processes.
 
     `fn` may be defined in a cell. The default is one rank per GPU, and two without GPUs.
@@ -39,11 +41,15 @@ def launch(fn, *args, world_size=None, trace=False, timeout=None, nodes=None, **
     """
     _refuse_inside_rank()
     if nodes is not None:
-        raise UsageError("launch(nodes=...) is kept for several machines and does nothing yet")
+        raise UsageError(
+            "launch(nodes=...) is kept for several machines and does nothing yet"
+        )
     world_size = _checked_size(world_size)
     names = _checked_call(fn, world_size, args, kwargs)
     if timeout is not None and not timeout > 0:
-        raise UsageError(f"timeout={timeout!r}: give a number of seconds above 0, or leave it out")
+        raise UsageError(
+            f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
+        )
     with _Launch(fn, world_size, trace) as run:
         payload.pack(fn, args, kwargs, names=names, file=run.body)
         run.start()
@@ -71,7 +77,9 @@ def _checked_size(world_size):
         raise UsageError(f"world_size={size}: give at least 1 rank")
     most = most_ranks()
     if size > most:
-        raise UsageError(f"world_size={size}: this machine can bear {most} ranks now (memory, open files)")
+        raise UsageError(
+            f"world_size={size}: this machine can bear {most} ranks now (memory, open files)"
+        )
     return size
 
 
@@ -128,7 +136,9 @@ def _refuse_reserved(name, signature):
 
 
 def _more(args, kwargs):
-    return "".join([*(f", {value!r:.20}" for value in args), *(f", {key}=..." for key in kwargs)])
+    return "".join(
+        [*(f", {value!r:.20}" for value in args), *(f", {key}=..." for key in kwargs)]
+    )
 
 
 class _Launch:
@@ -154,7 +164,13 @@ class _Launch:
             self._stop()
             self.events.close()
             self.listener.close()
-            for file in (self.setup, self.body, *self.written, *self.stacks, *self.pipes):
+            for file in (
+                self.setup,
+                self.body,
+                *self.written,
+                *self.stacks,
+                *self.pipes,
+            ):
                 file.close()
 
     def start(self):
@@ -164,7 +180,11 @@ class _Launch:
         pickle.dump(_surroundings(), self.setup)
         self.setup.flush()
         self.body.flush()
-        job = {"world_size": self.world_size, "port": self.listener.getsockname()[1], "trace": self.trace}
+        job = {
+            "world_size": self.world_size,
+            "port": self.listener.getsockname()[1],
+            "trace": self.trace,
+        }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         self.began = time.monotonic()
         self.host = _host(job, files)
@@ -242,7 +262,9 @@ class _Launch:
         self.screen.close(what)
         lines = [f"{self.name} on {self.world_size} ranks: {what}", ""]
         for rank in range(self.world_size):
-            there = f"was in {whereabouts(where[rank])}" if rank in where else "had ended"
+            there = (
+                f"was in {whereabouts(where[rank])}" if rank in where else "had ended"
+            )
             lines.append(f"rank {rank} {there}")
         return "\n".join(lines)
 
@@ -255,14 +277,20 @@ class _Launch:
         while time.monotonic() < until:
             self._step(0.01)
             last = texts
-            texts = {rank: _text(self.stacks[rank]) for rank in alive if rank not in self.ends}
+            texts = {
+                rank: _text(self.stacks[rank])
+                for rank in alive
+                if rank not in self.ends
+            }
             if texts == last and all(texts.values()):
                 break  # a dump is complete when it no longer grows
         return {rank: stacks.main_stack(text) for rank, text in texts.items()}
 
     def results(self):
         """What the ranks returned."""
-        records = [end.record for end in sorted(self._known(), key=lambda end: end.rank)]
+        records = [
+            end.record for end in sorted(self._known(), key=lambda end: end.rank)
+        ]
         self._stop()
         self.screen.close(f"{time.monotonic() - self.began:.2f} s")
         return Results(
@@ -297,7 +325,11 @@ def describe(world_size: int) -> str:
     gpus = torch.cuda.device_count()
     if gpus >= world_size:
         return f"{count}, one GPU each"
-    why = f": {gpus} GPU{'s' if gpus > 1 else ''} cannot serve one per rank" if gpus else ""
+    why = (
+        f": {gpus} GPU{'s' if gpus > 1 else ''} cannot serve one per rank"
+        if gpus
+        else ""
+    )
     return f"{count} on the CPU, one thread each{why}"
 
 
@@ -310,8 +342,17 @@ def _surroundings():
     except FileNotFoundError:
         folder = None
     # a lazy entry is one element long; those of cells hold their source
-    sources = {name: entry for name, entry in linecache.cache.items() if len(entry) > 1 and entry[1] is None}
-    return {"environ": dict(os.environ), "path": sys.path, "folder": folder, "sources": sources}
+    sources = {
+        name: entry
+        for name, entry in linecache.cache.items()
+        if len(entry) > 1 and entry[1] is None
+    }
+    return {
+        "environ": dict(os.environ),
+        "path": sys.path,
+        "folder": folder,
+        "sources": sources,
+    }
 
 
 def _host(job, files):

@@ -40,7 +40,9 @@ def _prctl(option, value):
 
 def children() -> list[int]:
     """The process ids of this process's children."""
-    parents = {int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()}
+    parents = {
+        int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()
+    }
     return [pid for pid, parent in parents.items() if parent == os.getpid()]
 
 

@@ -56,7 +56,9 @@ def settled(ends: list[End]) -> bool:
     return first is not None and (not first.is_symptom or len(ends) > 1)
 
 
-def explain(ends: list[End], stacks: dict[int, list[Frame]], *, name: str, world_size: int) -> LaunchError:
+def explain(
+    ends: list[End], stacks: dict[int, list[Frame]], *, name: str, world_size: int
+) -> LaunchError:
     """The error for a failed launch; `stacks` are those of ranks that still ran."""
     end = culprit(ends)
     lines = [f"rank {end.rank} of {world_size} {_what(end, name, _gone(end, ends))}"]

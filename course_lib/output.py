@@ -32,7 +32,9 @@ class Tape:
             elif piece == "\r":
                 self._rewrite = True
             elif piece:
-                self.current = self._over(piece) if self._rewrite else self.current + piece
+                self.current = (
+                    self._over(piece) if self._rewrite else self.current + piece
+                )
                 self._rewrite = False
         return self.lines[first:]
 
@@ -87,13 +89,19 @@ class Screen:
 
     def _rows(self):
         """(rank, line) of what the cell shows now."""
-        bars = [(rank, tape.current) for rank, tape in enumerate(self.tapes) if tape.current]
+        bars = [
+            (rank, tape.current) for rank, tape in enumerate(self.tapes) if tape.current
+        ]
         if self._live:
             return [*self._recent, *bars]
-        return [row for rank, tape in enumerate(self.tapes) for row in _abridged(rank, tape)]
+        return [
+            row for rank, tape in enumerate(self.tapes) for row in _abridged(rank, tape)
+        ]
 
     def _repr_html_(self):
-        rows = "\n".join(f"{_chip(rank)} {html.escape(_plain(line))}" for rank, line in self._rows())
+        rows = "\n".join(
+            f"{_chip(rank)} {html.escape(_plain(line))}" for rank, line in self._rows()
+        )
         title = html.escape(f"{self.title}{self.state and ', ' + self.state}")
         head = f'<div style="opacity:.75;font-size:90%">{title}</div>'
         style = "margin:0;background:none;line-height:1.35;white-space:pre-wrap"
@@ -120,7 +128,9 @@ def _plain(line):
 
 def _chip(rank):
     color = rank_color(rank)
-    style = f"background:{color};color:{text_color(color)};padding:0 .5em;border-radius:3px"
+    style = (
+        f"background:{color};color:{text_color(color)};padding:0 .5em;border-radius:3px"
+    )
     return f'<span style="{style}">rank {rank}</span>'
 
 

@@ -61,7 +61,11 @@ def _used(fn, seen):
 
 def _kind(value):
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def pack(fn, args, kwargs, *, names: list[str], file) -> None:

@@ -49,7 +49,10 @@ class PlainHost:
             if rank not in self.reported and process.poll() is not None
         }
         self.reported |= set(ended)
-        return [{"rank": rank, "code": code, "at": time.monotonic()} for rank, code in ended.items()]
+        return [
+            {"rank": rank, "code": code, "at": time.monotonic()}
+            for rank, code in ended.items()
+        ]
 
     def signal(self, number: int) -> None:
         """Send a signal to all ranks."""

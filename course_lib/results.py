@@ -13,7 +13,12 @@ class Results(Sequence):
 
     def __init__(self, values, *, output, seconds, trace=None, title=""):
         self._values = list(values)
-        self.output, self.seconds, self.trace, self.title = output, seconds, trace, title
+        self.output, self.seconds, self.trace, self.title = (
+            output,
+            seconds,
+            trace,
+            title,
+        )
 
     def __getitem__(self, rank):
         return self._values[rank]
@@ -26,7 +31,12 @@ class Results(Sequence):
 
     def _repr_html_(self):
         cells = [
-            (rank, short(value), f"{self.seconds[rank]:.3f}", self.output[rank].count("\n"))
+            (
+                rank,
+                short(value),
+                f"{self.seconds[rank]:.3f}",
+                self.output[rank].count("\n"),
+            )
             for rank, value in enumerate(self)
         ]
         head = ("rank", "returned", "seconds", "lines of output")
@@ -36,10 +46,21 @@ class Results(Sequence):
 
 def _row(tag, row):
     style = 'style="text-align:left"'
-    return "<tr>" + "".join(f"<{tag} {style}>{html.escape(str(x))}</{tag}>" for x in row) + "</tr>"
+    return (
+        "<tr>"
+        + "".join(f"<{tag} {style}>{html.escape(str(x))}</{tag}>" for x in row)
+        + "</tr>"
+    )
 
 
-_TYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "b"}
+_TYPES = {
+    "float": "f",
+    "bfloat": "bf",
+    "int": "i",
+    "uint": "u",
+    "complex": "c",
+    "bool": "b",
+}
 
 
 def short(value) -> str:
@@ -50,7 +71,9 @@ def short(value) -> str:
     if isinstance(value, dict):
         inner = "{" + ", ".join(f"{k!r}: {short(v)}" for k, v in value.items()) + "}"
     elif type(value) in (list, tuple):
-        inner = f"{type(value).__name__} of {len(value)}: " + ", ".join(map(short, value[:4]))
+        inner = f"{type(value).__name__} of {len(value)}: " + ", ".join(
+            map(short, value[:4])
+        )
     else:
         inner = " ".join(repr(value).split())
     return inner if len(inner) <= 60 else inner[:57] + "..."

@@ -16,7 +16,16 @@ from course_lib import linux, wire
 from course_lib.errors import LaunchError
 
 # read when torch or its libraries are imported: a change needs a new server
-_READ_AT_IMPORT = ("OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH_", "PYTORCH_", "LD_", "PYTHON")
+_READ_AT_IMPORT = (
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "KMP_",
+    "TORCH_",
+    "PYTORCH_",
+    "LD_",
+    "PYTHON",
+)
 # imported while nobody waits; each would cost a rank a second or two at first use
 _WANTED_LATER = ("course_lib.recorder", "torch._dynamo")
 _IDLE = 0.3  # seconds without a launch until the next of these is imported
@@ -107,7 +116,9 @@ class WarmHost:
                 return messages
             if message is None or "broken" in message:
                 why = message["broken"] if message else self.server.last_words()
-                raise LaunchError(f"the process server could not run this launch.\n{why}")
+                raise LaunchError(
+                    f"the process server could not run this launch.\n{why}"
+                )
             messages.append(message)
 
     def signal(self, number: int) -> None:

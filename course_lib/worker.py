@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import faulthandler
+import functools
 import gc
 import importlib
 import io
@@ -72,7 +73,9 @@ def _stand_alone(output, stacks):
     sys.stdin = open(0, closefd=False)
     sys.stdout = _text_stream(open(1, "wb", closefd=False), line_buffering=True)
     # nothing may wait in a buffer here: a progress bar ends in a newline without a flush
-    sys.stderr = _text_stream(open(2, "wb", buffering=0, closefd=False), write_through=True)
+    sys.stderr = _text_stream(
+        open(2, "wb", buffering=0, closefd=False), write_through=True
+    )
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     _forget_server()
 
@@ -175,6 +178,7 @@ def _surround(place, setup):
         os.chdir(setup["folder"])
     _scatter_seeds()
     _use_store(place.port)
+    _keep_groups()
 
 
 def _scatter_seeds():
@@ -195,7 +199,11 @@ def serve_store(port: int, listener: int):
 
     # no port race: the socket was bound before any rank was started
     return TCPStore(
-        "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener,
     )
 
 
@@ -214,6 +222,27 @@ def _use_store(port):
         return PrefixStore(f"{asked_port}/{turn}", store)
 
     rendezvous._create_c10d_store = create
+
+
+def _keep_groups():
+    """Let a destroyed process group live on until this process ends.
+
+    In torch 2.13 the last reference to a gloo group joins the group's thread while it
+    holds the interpreter lock, and that thread may need the lock to drop a finished
+    all-reduce: one DDP training in ten hung when its function returned. The question is
+    open as pytorch#56297.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    destroy, kept = c10d.destroy_process_group, []
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        kept.extend(c10d._world.pg_map)
+        destroy(group)
+
+    for module in (c10d, sys.modules["torch.distributed"]):
+        module.destroy_process_group = destroy_process_group
 
 
 def _flush():

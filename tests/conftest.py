@@ -54,7 +54,11 @@ def _server_of(process):
     """The parent if it is a process server: then `process` is one of its agents."""
     try:
         parent = process.parent()
-        return parent.pid if parent and "server.main" in " ".join(parent.cmdline()) else None
+        return (
+            parent.pid
+            if parent and "server.main" in " ".join(parent.cmdline())
+            else None
+        )
     except psutil.NoSuchProcess:
         return None
 

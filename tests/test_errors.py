@@ -46,7 +46,11 @@ def test_the_line_is_marked_between_its_neighbours():
 
 def test_library_frames_are_counted():
     cell("<cell>", "loss(x)")
-    frames = [Frame("<cell>", 1, "train"), Frame(LIBRARY, 5, "linear"), Frame(LIBRARY, 9, "addmm")]
+    frames = [
+        Frame("<cell>", 1, "train"),
+        Frame(LIBRARY, 5, "linear"),
+        Frame(LIBRARY, 9, "addmm"),
+    ]
     text = "\n".join(errors.show_stack(frames))
     assert "(2 more in libraries, the last in addmm, functional.py:9)" in text
 
@@ -58,7 +62,10 @@ def test_where_a_rank_is_fits_one_line():
 
 
 def test_a_missing_source_leaves_the_place():
-    assert errors.whereabouts([Frame("gone.py", 2, "train")]) == "gone.py, line 2, in train"
+    assert (
+        errors.whereabouts([Frame("gone.py", 2, "train")])
+        == "gone.py, line 2, in train"
+    )
 
 
 DUMP = f"""Thread 0x00007f01 (most recent call first):

@@ -144,7 +144,9 @@ def test_a_timeout_shows_where_each_rank_is(kernel):
 
 def test_the_launch_after_a_failed_one_works(kernel):
     fault(kernel, "os._exit(7)")
-    assert "[0, 1]" in shown(kernel.run("list(cl.launch(lambda rank, world_size: rank))"))
+    assert "[0, 1]" in shown(
+        kernel.run("list(cl.launch(lambda rank, world_size: rank))")
+    )
 
 
 def _hangs(kernel, ready="ready"):
@@ -173,7 +175,9 @@ def test_an_interrupted_kernel_launches_again_at_once(kernel):
     message_id = _hangs(kernel)
     kernel.manager.interrupt_kernel()
     kernel.finish(message_id)
-    assert "[0, 1]" in shown(kernel.run("list(cl.launch(lambda rank, world_size: rank))"))
+    assert "[0, 1]" in shown(
+        kernel.run("list(cl.launch(lambda rank, world_size: rank))")
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -182,10 +186,14 @@ def test_a_killed_kernel_takes_server_and_ranks_with_it(number):
     try:
         kernel.run(PRELUDE)
         _hangs(kernel)
-        below = [psutil.Process(pid.pid) for pid in psutil.Process(kernel.pid).children(True)]
+        below = [
+            psutil.Process(pid.pid) for pid in psutil.Process(kernel.pid).children(True)
+        ]
         assert len(below) >= 4  # the server, an agent, two ranks
         os.kill(kernel.pid, number)
-        assert becomes(lambda: not any(_lives(process) for process in below), seconds=10)
+        assert becomes(
+            lambda: not any(_lives(process) for process in below), seconds=10
+        )
     finally:
         kernel.close()
 
@@ -201,7 +209,11 @@ def test_importing_the_package_in_a_kernel_starts_the_server():
     kernel = Kernel()
     try:
         kernel.run("import course_lib")
-        servers = [p for p in psutil.Process(kernel.pid).children() if "server.main" in str(p.cmdline())]
+        servers = [
+            p
+            for p in psutil.Process(kernel.pid).children()
+            if "server.main" in str(p.cmdline())
+        ]
         assert len(servers) == 1
     finally:
         kernel.close()
@@ -230,7 +242,9 @@ def test_slow_ranks_are_stopped_when_another_one_fails():
             raise ValueError("no data")
         time.sleep(1000)
 
-    with pytest.raises(LaunchError, match="rank 1 of 4 raised ValueError: no data") as caught:
+    with pytest.raises(
+        LaunchError, match="rank 1 of 4 raised ValueError: no data"
+    ) as caught:
         launch(train, world_size=4)
     assert caught.value.rank == 1
 

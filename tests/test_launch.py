@@ -58,7 +58,9 @@ def test_closures_and_classes_of_the_caller_travel():
 
 def test_the_environment_is_that_of_torchrun():
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    results = launch(lambda rank, world_size: [os.environ[n] for n in names], world_size=2)
+    results = launch(
+        lambda rank, world_size: [os.environ[n] for n in names], world_size=2
+    )
     assert [values[:3] for values in results] == [["0", "0", "2"], ["1", "1", "2"]]
     assert results[0][3:] == results[1][3:]
 
@@ -86,7 +88,9 @@ def test_a_rank_has_one_thread():
     assert list(results) == [1, 1]
 
 
-def test_the_folder_and_the_variables_of_the_notebook_are_taken_on(tmp_path, monkeypatch):
+def test_the_folder_and_the_variables_of_the_notebook_are_taken_on(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COURSE_COLOR", "green")
     results = launch(lambda rank, world_size: (os.getcwd(), os.environ["COURSE_COLOR"]))
@@ -107,10 +111,16 @@ def test_a_module_beside_the_notebook_can_be_imported(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", ["env", "tcp", "file"])
 def test_ranks_meet_by_every_init_method(method, tmp_path):
-    url = {"env": "env://", "tcp": "tcp://127.0.0.1:29500", "file": f"file://{tmp_path}/meet"}[method]
+    url = {
+        "env": "env://",
+        "tcp": "tcp://127.0.0.1:29500",
+        "file": f"file://{tmp_path}/meet",
+    }[method]
 
     def total(rank, world_size):
-        dist.init_process_group("gloo", init_method=url, rank=rank, world_size=world_size)
+        dist.init_process_group(
+            "gloo", init_method=url, rank=rank, world_size=world_size
+        )
         x = torch.tensor([rank + 1.0])
         dist.all_reduce(x)
         return x.item()
@@ -132,14 +142,21 @@ def test_a_process_group_can_be_made_twenty_times():
 
 def test_launches_at_the_same_time_do_not_meet():
     def total(rank, world_size, x):
-        dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29500", rank=rank, world_size=world_size)
+        dist.init_process_group(
+            "gloo",
+            init_method="tcp://127.0.0.1:29500",
+            rank=rank,
+            world_size=world_size,
+        )
         y = torch.tensor([float(x)])
         dist.all_reduce(y)
         return y.item()
 
     found = {}
     threads = [
-        threading.Thread(target=lambda x=x: found.update({x: list(launch(total, x, world_size=2))}))
+        threading.Thread(
+            target=lambda x=x: found.update({x: list(launch(total, x, world_size=2))})
+        )
         for x in (1, 10, 100)
     ]
     for thread in threads:
@@ -215,7 +232,9 @@ def test_a_long_output_is_complete():
 
 
 def test_large_tensors_come_back():
-    results = launch(lambda rank, world_size: torch.full((3_000_000,), float(rank)), world_size=2)
+    results = launch(
+        lambda rank, world_size: torch.full((3_000_000,), float(rank)), world_size=2
+    )
     assert results[1].sum().item() == 3_000_000
 
 
@@ -232,7 +251,9 @@ def test_two_results_that_share_memory_still_share_it():
 def test_data_loader_workers_of_a_rank_end_with_it():
     def load(rank, world_size):
         data = torch.utils.data.TensorDataset(torch.arange(8.0))
-        loader = torch.utils.data.DataLoader(data, 4, num_workers=2, persistent_workers=True)
+        loader = torch.utils.data.DataLoader(
+            data, 4, num_workers=2, persistent_workers=True
+        )
         return [batch[0].sum().item() for batch in loader]
 
     assert list(launch(load, world_size=2)) == [[6.0, 22.0]] * 2
@@ -249,7 +270,12 @@ def test_daemons_of_a_rank_do_not_outlive_it(nothing_left):
 
 
 def test_the_notebook_is_left_as_it_was():
-    before = (os.getcwd(), dict(os.environ), torch.initial_seed(), torch.get_num_threads())
+    before = (
+        os.getcwd(),
+        dict(os.environ),
+        torch.initial_seed(),
+        torch.get_num_threads(),
+    )
     random_state = torch.get_rng_state()
 
     def change(rank, world_size):
@@ -258,7 +284,12 @@ def test_the_notebook_is_left_as_it_was():
         torch.set_default_device("meta")
 
     launch(change, world_size=2)
-    assert before == (os.getcwd(), dict(os.environ), torch.initial_seed(), torch.get_num_threads())
+    assert before == (
+        os.getcwd(),
+        dict(os.environ),
+        torch.initial_seed(),
+        torch.get_num_threads(),
+    )
     assert torch.equal(random_state, torch.get_rng_state())
 
 
@@ -308,7 +339,9 @@ def test_a_numpy_integer_is_a_world_size():
 
 
 def test_a_function_without_world_size_is_refused():
-    with pytest.raises(UsageError, match="first two parameters must be rank and world_size"):
+    with pytest.raises(
+        UsageError, match="first two parameters must be rank and world_size"
+    ):
         launch(lambda rank: rank)
 
 
@@ -321,7 +354,9 @@ def test_a_forgotten_argument_is_named():
 
 
 def test_the_result_of_a_call_is_not_a_function():
-    with pytest.raises(UsageError, match=r"Write launch\(train\), not launch\(train\(\)\)"):
+    with pytest.raises(
+        UsageError, match=r"Write launch\(train\), not launch\(train\(\)\)"
+    ):
         launch(None)
 
 

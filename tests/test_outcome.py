@@ -45,18 +45,25 @@ def test_a_failure_of_its_own_needs_no_more_waiting():
 
 def test_a_rank_that_returned_early_is_named():
     text = message(raised(0, at=1.0, text=LOST), End(1, 0, 1.0, RETURNED))
-    assert "rank 0 of 2 lost its connection: rank 1 had returned from train already" in text
+    assert (
+        "rank 0 of 2 lost its connection: rank 1 had returned from train already"
+        in text
+    )
     assert "same collective calls" in text
 
 
 def test_signals_are_named_with_what_they_mean():
-    assert "killed by SIGSEGV (a crash in compiled code)" in message(End(0, -signal.SIGSEGV, 1.0))
+    assert "killed by SIGSEGV (a crash in compiled code)" in message(
+        End(0, -signal.SIGSEGV, 1.0)
+    )
     assert "out-of-memory killer" in message(End(0, -signal.SIGKILL, 1.0))
     assert "killed by signal 99" in message(End(0, -99, 1.0))
 
 
 def test_an_exit_code_is_named():
-    assert "rank 1 of 2 ended with exit code 7 before train returned" in message(End(1, 7, 1.0))
+    assert "rank 1 of 2 ended with exit code 7 before train returned" in message(
+        End(1, 7, 1.0)
+    )
 
 
 def test_sys_exit_zero_before_returning_is_a_failure():
@@ -66,7 +73,9 @@ def test_sys_exit_zero_before_returning_is_a_failure():
 
 def test_ranks_that_still_ran_are_placed():
     stacks = {1: [Frame("train.py", 7, "train"), Frame(signal.__file__, 1, "wait")]}
-    assert "rank 1 was stopped in train.py, line 7, in train" in message(raised(0, 1.0), stacks=stacks)
+    assert "rank 1 was stopped in train.py, line 7, in train" in message(
+        raised(0, 1.0), stacks=stacks
+    )
 
 
 def test_ranks_that_were_ending_are_not_placed():
