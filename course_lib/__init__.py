@@ -1,10 +1,14 @@
-"""A course on multi-GPU training: launch real ranks from a cell, see what they did, check it."""
+"""A course on multi-GPU training, in notebooks.
+
+Launch real ranks from a cell, see what they did, check it.
+"""
 
 import importlib
 import sys
 
-# the public names in teaching order, each with the module that holds it; they are imported
-# at first use, so that `import course_lib` is quick and the doctor runs without torch
+# the public names in teaching order, each with the module that holds it; they are
+# imported at first use, so that `import course_lib` is quick and the doctor runs
+# without torch
 _HOMES = {
     "doctor": "checkup",
     "launch": "launcher",
@@ -37,7 +41,7 @@ def __dir__():
 
 
 def _warm_up_in_notebook():
-    """Start the process server early, so that the first launch of a notebook is quick too."""
+    """Start the process server early, so that the first launch is quick too."""
     from course_lib import linux, output
 
     if output.in_notebook() and linux.available():

@@ -1,4 +1,4 @@
-"""The agent of one launch: it starts the ranks, serves their store, reports who ended, cleans up.
+"""The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
 Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
 then `{"signal": n}`; back come `{"rank", "pid"}` and `{"rank", "code", "at"}`. When the
@@ -15,14 +15,14 @@ import traceback
 from course_lib import linux, wire, worker
 
 
-def main(link: socket.socket, owner: int, job: dict, files: list[int]) -> None:
+def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
     """Run one launch in this freshly forked process, which ends here."""
     ranks = {}
     try:
         os.setsid()
         linux.die_with_parent()
         linux.adopt_orphans()
-        _run(link, owner, job, files, ranks)
+        _run(link, owner, job, files=files, ranks=ranks)
     except BaseException:
         wire.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
@@ -31,7 +31,7 @@ def main(link: socket.socket, owner: int, job: dict, files: list[int]) -> None:
         os._exit(0)
 
 
-def _run(link, owner, job, files, ranks):
+def _run(link, owner, job, *, files, ranks):
     listener, setup, body = files
     for rank in range(job["world_size"]):
         _, channel = wire.receive(link)
@@ -58,7 +58,7 @@ def _run(link, owner, job, files, ranks):
 
 
 def _watch(link, owner, ranks):
-    """Report every end and pass on signals until the kernel is gone or closes the link."""
+    """Report ends and pass on signals until the kernel is gone or closes the link."""
     with selectors.DefaultSelector() as events:
         events.register(link, selectors.EVENT_READ, "link")
         events.register(owner, selectors.EVENT_READ, "owner")

@@ -1,4 +1,4 @@
-"""What went wrong, told in one message: the rank, the line of the learner's cell, the next step."""
+"""What went wrong, in one message: the rank, the line in the cell, the next step."""
 
 import linecache
 import os
@@ -23,7 +23,7 @@ class UsageError(CourseError, ValueError):
 
 
 class LaunchError(CourseError, RuntimeError):
-    """A launch failed: `rank` is the first rank that did, `details` its whole traceback."""
+    """A launch failed: `rank` is the first that did, `details` its whole traceback."""
 
     def __init__(self, message, *, rank=None, details=""):
         super().__init__(message)
@@ -96,7 +96,7 @@ def source(frame: Frame, around: int = 1) -> list[str]:
 
 
 def show_stack(frames: list[Frame]) -> list[str]:
-    """The learner's lines of a stack with their source, outermost first, the rest folded."""
+    """The learner's lines of a stack with source, outermost first, the rest folded."""
     own = [frame for frame in frames if is_learners(frame)]
     lines = []
     for frame in own[-3:]:
@@ -110,7 +110,8 @@ def show_stack(frames: list[Frame]) -> list[str]:
             else "1 more in a library"
         )
         lines.append(
-            f"  ({folded}, the last in {last.function}, {os.path.basename(last.file)}:{last.line})"
+            f"  ({folded}, the last in {last.function},"
+            f" {os.path.basename(last.file)}:{last.line})"
         )
     return lines
 

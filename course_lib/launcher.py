@@ -29,15 +29,17 @@ def launch(
 ) -> Results:
     """Run `fn(rank, world_size, *args, **kwargs)` in `world_size` fresh processes.
 
-    `fn` may be defined in a cell. The default is one rank per GPU, and two without GPUs.
-    Inside, `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and the rest are set as under torchrun, so
-    `torch.distributed.init_process_group` needs nothing more. With `trace=True` the events
-    of every rank are recorded; after `timeout` seconds all ranks are stopped.
+    `fn` may be defined in a cell. The default is one rank per GPU, and two without
+    GPUs. Inside, `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and the rest are set as under
+    torchrun, so `torch.distributed.init_process_group` needs nothing more. With
+    `trace=True` the events of every rank are recorded; after `timeout` seconds all
+    ranks are stopped.
 
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
-    Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when a
-    rank fails; `LaunchTimeout` and `LaunchInterrupted` with the place where each rank was.
+    Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when
+    a rank fails; `LaunchTimeout` and `LaunchInterrupted` with the place where each rank
+    was.
     """
     _refuse_inside_rank()
     if nodes is not None:
@@ -45,7 +47,7 @@ def launch(
             "launch(nodes=...) is kept for several machines and does nothing yet"
         )
     world_size = _checked_size(world_size)
-    names = _checked_call(fn, world_size, args, kwargs)
+    names = _checked_call(fn, world_size, args=args, kwargs=kwargs)
     if timeout is not None and not timeout > 0:
         raise UsageError(
             f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
@@ -70,7 +72,8 @@ def _checked_size(world_size):
         return torch.cuda.device_count() or 2
     if isinstance(world_size, bool) or not hasattr(world_size, "__index__"):
         raise UsageError(
-            f"world_size={world_size!r} is a {type(world_size).__name__}: give a whole number of ranks"
+            f"world_size={world_size!r} is a {type(world_size).__name__}:"
+            " give a whole number of ranks"
         )
     size = world_size.__index__()
     if size < 1:
@@ -78,7 +81,8 @@ def _checked_size(world_size):
     most = most_ranks()
     if size > most:
         raise UsageError(
-            f"world_size={size}: this machine can bear {most} ranks now (memory, open files)"
+            f"world_size={size}: this machine can bear {most} ranks now"
+            " (memory, open files)"
         )
     return size
 
@@ -102,8 +106,8 @@ def _free_memory():
         return 64 << 30  # not Linux: only the open files are counted
 
 
-def _checked_call(fn, world_size, args, kwargs):
-    """Refuse what cannot be called with rank and world size; the names of `args` come back."""
+def _checked_call(fn, world_size, *, args, kwargs):
+    """Refuse what cannot take rank and world size; the names of `args` come back."""
     if not callable(fn):
         raise UsageError(
             f"launch() needs a function of (rank, world_size), got {fn!r:.60} of type"
@@ -119,7 +123,8 @@ def _checked_call(fn, world_size, args, kwargs):
         bound = signature.bind(0, world_size, *args, **kwargs)
     except TypeError as error:
         raise UsageError(
-            f"{name}{signature} cannot be called as {name}(rank, world_size{_more(args, kwargs)}):"
+            f"{name}{signature} cannot be called as"
+            f" {name}(rank, world_size{_more(args, kwargs)}):"
             f" {error}. Its first two parameters must be rank and world_size."
         ) from None
     named = list(bound.arguments)[2 : 2 + len(args)]
@@ -130,8 +135,8 @@ def _refuse_reserved(name, signature):
     for parameter in list(signature.parameters)[2:]:
         if parameter in _RESERVED:
             raise UsageError(
-                f"{name}{signature} has a parameter `{parameter}`, which launch() keeps for itself:"
-                " rename it"
+                f"{name}{signature} has a parameter `{parameter}`,"
+                " which launch() keeps for itself: rename it"
             )
 
 
@@ -142,7 +147,7 @@ def _more(args, kwargs):
 
 
 class _Launch:
-    """One launch in flight: its processes, their pipes and files, and what is known of them."""
+    """One launch in flight: processes, their pipes and files, what is known of them."""
 
     def __init__(self, fn, world_size, trace):
         self.name = getattr(fn, "__name__", type(fn).__name__)
@@ -205,7 +210,7 @@ class _Launch:
         os.close(write)
 
     def follow(self, timeout):
-        """Show output and watch the ranks until all have ended, one failed, or time is up."""
+        """Show output and watch until all ranks ended, one failed, or time is up."""
         while len(self.ends) < self.world_size and not self._failing():
             self._step(0.02)
             if timeout and time.monotonic() > self.began + timeout:
@@ -232,7 +237,7 @@ class _Launch:
             self.events.unregister(pipe)
 
     def _failing(self):
-        """True once a rank has failed and the reason is known, or will not be known better."""
+        """True once a rank failed and why is known, or will not be known better."""
         failed = [end for end in self.ends.values() if end.code != 0]
         if not failed:
             return False

@@ -6,13 +6,20 @@ from dataclasses import dataclass, field
 from course_lib.errors import Frame, LaunchError, is_learners, show_stack, whereabouts
 
 # what a rank meets when another one is gone: a symptom, not the cause
-_SYMPTOMS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused",
-             "recvValue failed", "NCCL error", "failed to connect")  # fmt: skip
+_SYMPTOMS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection refused",
+    "recvValue failed",
+    "NCCL error",
+    "failed to connect",
+)
 
 
 @dataclass(frozen=True)
 class End:
-    """How one rank ended: its exit code (negative: the signal), when, and what it wrote."""
+    """How one rank ended: exit code (negative: the signal), when, and what it wrote."""
 
     rank: int
     code: int
@@ -44,15 +51,15 @@ class End:
 
 
 def culprit(ends: list[End]) -> End | None:
-    """The rank that failed first and not because of another one; None if all returned."""
+    """The rank that failed first and not because of another; None if all returned."""
     failed = [end for end in ends if end.status != "returned"]
     return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
 
 
 def settled(ends: list[End]) -> bool:
-    """True once the failures seen so far explain themselves without waiting for more."""
+    """True once the failures so far explain themselves without waiting for more."""
     first = culprit(ends)
-    # a rank that lost its peer: the peer's own end, a clean return too, is the explanation
+    # a rank that lost its peer: the peer's own end, a clean return too, explains it
     return first is not None and (not first.is_symptom or len(ends) > 1)
 
 
@@ -90,7 +97,8 @@ def _what(end, name, gone):
         return f"left by sys.exit({record['exit']}) before {name} returned"
     if end.status == "unsendable":
         return (
-            f"returned a {record['kind']}, which cannot be sent back to the notebook ({record['text']})."
+            f"returned a {record['kind']}, which cannot be sent back to the notebook"
+            f" ({record['text']})."
             " Return tensors, numbers, strings, lists or dicts instead."
         )
     if end.status == "killed":
@@ -100,8 +108,14 @@ def _what(end, name, gone):
 
 _MEANINGS = {
     signal.SIGSEGV: "a crash in compiled code",
-    signal.SIGABRT: "a crash in compiled code: do all ranks pass tensors of the same shape and type?",
-    signal.SIGKILL: "from outside; on a machine short of memory this is the system's out-of-memory killer",
+    signal.SIGABRT: (
+        "a crash in compiled code:"
+        " do all ranks pass tensors of the same shape and type?"
+    ),
+    signal.SIGKILL: (
+        "from outside; on a machine short of memory this is"
+        " the system's out-of-memory killer"
+    ),
 }
 
 
@@ -115,7 +129,8 @@ def _signal(number):
 
 
 def _still_running(stacks):
-    """Where the other ranks were, a line each; those outside the learner's code were ending."""
+    """Where the other ranks were, a line each."""
+    # a rank outside the learner's code was ending
     return [
         f"rank {rank} was stopped in {whereabouts(frames)}"
         for rank, frames in sorted(stacks.items())

@@ -1,4 +1,4 @@
-"""What ranks print: live while they run, in rank order afterwards, complete in the results."""
+"""What ranks print: live as they run, then in rank order, complete in the results."""
 
 import codecs
 import html
@@ -49,7 +49,7 @@ class Tape:
 
 
 class Screen:
-    """The output of all ranks, shown in the cell (or on the terminal) while it comes."""
+    """The output of all ranks, shown in the cell (or terminal) while it comes."""
 
     def __init__(self, world_size: int, title: str):
         self.tapes = [Tape() for _ in range(world_size)]

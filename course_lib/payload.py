@@ -1,4 +1,4 @@
-"""What travels between the notebook and the ranks: functions by value, tensors by `torch.save`."""
+"""What notebook and ranks send: functions by value, tensors by `torch.save`."""
 
 import inspect
 import types
@@ -10,7 +10,7 @@ from course_lib.errors import UsageError
 
 
 def dump(value, file) -> None:
-    """Write `value` to a binary file; classes and functions of a cell travel by value."""
+    """Write `value` to a binary file; a cell's classes and functions go by value."""
     torch.save(value, file, pickle_module=cloudpickle)
 
 
@@ -36,7 +36,7 @@ def travels(value) -> bool:
 
 
 def name_culprit(fn, arguments: dict) -> str:
-    """Which of `arguments` (by name), or of the variables that `fn` uses, cannot be pickled."""
+    """Which of `arguments` (by name) or variables that `fn` uses cannot be pickled."""
     for name, value in arguments.items():
         if not travels(value):
             return f"the argument `{name}` is a {_kind(value)}"
@@ -44,7 +44,7 @@ def name_culprit(fn, arguments: dict) -> str:
 
 
 def _used(fn, seen):
-    """The first variable behind `fn` that cannot be pickled, through functions it calls."""
+    """The first variable of `fn`, or of functions it calls, that cannot be pickled."""
     seen.add(fn)
     variables = inspect.getclosurevars(fn)
     for name, value in {**variables.globals, **variables.nonlocals}.items():
@@ -69,12 +69,13 @@ def _kind(value):
 
 
 def pack(fn, args, kwargs, *, names: list[str], file) -> None:
-    """Write a call for the ranks; what cannot travel is named (`names`: of the arguments)."""
+    """Write a call for the ranks; what cannot travel is named (`names`: of `args`)."""
     try:
         dump((fn, args, kwargs), file)
     except Exception as error:
         arguments = {**dict(zip(names, args)), **kwargs}
         raise UsageError(
-            f"cannot send {fn.__qualname__} to the ranks: {name_culprit(fn, arguments)},"
-            f" which cannot be pickled ({error}). Create it inside {fn.__qualname__} instead."
+            f"cannot send {fn.__qualname__} to the ranks:"
+            f" {name_culprit(fn, arguments)}, which cannot be pickled ({error})."
+            f" Create it inside {fn.__qualname__} instead."
         ) from None

@@ -1,4 +1,4 @@
-"""Ranks without the process server: one new Python process each, for systems other than Linux.
+"""Ranks without a process server, for systems other than Linux: new processes each.
 
 Slower by the import of torch, two seconds or more, in every rank of every launch.
 """

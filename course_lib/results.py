@@ -7,8 +7,8 @@ from collections.abc import Sequence
 class Results(Sequence):
     """What each rank returned: `results[rank]`; also `output`, `seconds` and `trace`.
 
-    `output[rank]` is the text that the rank wrote, `seconds[rank]` how long its function
-    ran, `trace` the recorded events (None without `trace=True`).
+    `output[rank]` is the text that the rank wrote, `seconds[rank]` how long its
+    function ran, `trace` the recorded events (None without `trace=True`).
     """
 
     def __init__(self, values, *, output, seconds, trace=None, title=""):
@@ -64,7 +64,7 @@ _TYPES = {
 
 
 def short(value) -> str:
-    """A value in one line: a tensor as `f32[8, 4]`, everything else by its repr, cut at 60."""
+    """A value in one line: a tensor as `f32[8, 4]`, all else by its repr, cut at 60."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None and len(shape):
         return f"{_short_type(dtype)}[{', '.join(map(str, shape))}]"

@@ -1,4 +1,4 @@
-"""Run notebooks from the top, and keep their outputs for readers who do not run them."""
+"""Run notebooks from the top and keep their outputs for readers who do not run them."""
 
 import argparse
 import base64
@@ -13,7 +13,7 @@ _LARGEST = 200_000  # bytes of stored output: more would swamp a diff
 
 
 def fingerprint(notebook) -> str:
-    """A hash of the code cells: stored outputs are as old as the code that it belongs to."""
+    """A hash of the code cells, to tell which code the stored outputs belong to."""
     code = "\n\0".join(
         cell.source for cell in notebook.cells if cell.cell_type == "code"
     )
@@ -24,7 +24,8 @@ def run(path: Path, *, timeout: float = 120.0, tell=print):
     """Run the notebook at `path` in a new kernel; it comes back with its outputs.
 
     Errors: `nbclient.exceptions.CellExecutionError` at a cell that fails (and does not
-    carry the tag `raises-exception`), `CellTimeoutError` after `timeout` seconds in a cell.
+    carry the tag `raises-exception`), `CellTimeoutError` after `timeout` seconds in a
+    cell.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -44,7 +45,7 @@ def run(path: Path, *, timeout: float = 120.0, tell=print):
 
 
 def tidy(notebook) -> None:
-    """Drop what differs from run to run and no reader needs; note the code's fingerprint."""
+    """Drop what differs between runs and no reader needs; note the code's hash."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata["course_code"] = fingerprint(notebook)
     for cell in notebook.cells:
@@ -63,7 +64,7 @@ def tidy(notebook) -> None:
 
 
 def _shrink(data):
-    """Store a figure with 64 colours: a third of the bytes, and no difference to the eye."""
+    """Store a figure with 64 colours: a third of the bytes, the same to the eye."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
@@ -100,7 +101,8 @@ def save(notebook, path: Path) -> None:
     if sum(sizes.values()) > _LARGEST:
         worst = max(sizes, key=sizes.get)
         raise ValueError(
-            f"{path}: {sum(sizes.values()):,} bytes of output, at most {_LARGEST:,} are kept;"
+            f"{path}: {sum(sizes.values()):,} bytes of output,"
+            f" at most {_LARGEST:,} are kept;"
             f" cell {worst} alone has {sizes[worst]:,}"
         )
     nbformat.validate(notebook)
@@ -128,7 +130,8 @@ def main(args: list[str]) -> int:
             continue
         kept = ", outputs saved" if arguments.save else ""
         print(
-            f"\r{path}: {len(_code(notebook))} code cells in {time.monotonic() - began:.1f} s{kept}"
+            f"\r{path}: {len(_code(notebook))} code cells"
+            f" in {time.monotonic() - began:.1f} s{kept}"
         )
     return int(failed > 0)
 

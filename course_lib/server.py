@@ -1,7 +1,7 @@
 """The warm process server: it imports torch once and forks an agent for every launch.
 
-The notebook's own process is never forked: it has threads, and a forked copy of it would
-hang in the first parallel operator.
+The notebook's own process is never forked: it has threads, and a forked copy of it
+would hang in the first parallel operator.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 
-from course_lib import linux, wire
+from course_lib import wire
 from course_lib.errors import LaunchError
 
 # read when torch or its libraries are imported: a change needs a new server
@@ -47,7 +47,7 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # an interrupt of the notebook is not meant for it
+                start_new_session=True,  # an interrupt of the cell is not meant for it
                 env={**os.environ, **_SERVER_ENVIRONMENT},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -185,7 +185,7 @@ def _serve(control, owner):
     if os.fork() == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
-        agent.main(socket.socket(fileno=files[0]), owner, job, files[1:])
+        agent.main(socket.socket(fileno=files[0]), owner, job, files=files[1:])
     for file in files:
         os.close(file)
     return True
@@ -199,7 +199,7 @@ def _wait_for_agents():
 
 
 def _warm_up():
-    """Pay once for what every rank would pay for: imports, first uses, name look-ups."""
+    """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
     import io
 
     import torch.distributed

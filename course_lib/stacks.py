@@ -20,7 +20,7 @@ def parse(text: str) -> list[list[Frame]]:
 
 
 def main_stack(text: str) -> list[Frame]:
-    """The stack that tells where a rank is: the last one with a line of the learner's."""
+    """The stack that tells where a rank is: the last with a line of the learner's."""
     stacks = [stack for stack in parse(text) if stack]
     own = [stack for stack in stacks if any(map(is_learners, stack))]
     return (own or stacks or [[]])[-1]

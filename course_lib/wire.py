@@ -1,4 +1,4 @@
-"""Messages between the notebook, the server and the agents: small JSON objects and open files."""
+"""Messages between notebook, server and agents: small JSON objects and open files."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What one rank does: take on the notebook's surroundings, run the function, send back the result."""
+"""One rank: take on the notebook's surroundings, run the function, send the result."""
 
 import atexit
 import ctypes
@@ -25,7 +25,7 @@ inside = False  # True in the processes of a launch
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank stands: its number among how many, the port of the store, what to record."""
+    """Where a rank stands: its number among how many, store port, what to record."""
 
     rank: int
     world_size: int
@@ -39,7 +39,7 @@ def main(place: Place, files: tuple[int, int, int, int, int]) -> None:
     code = 1
     try:
         _stand_alone(output, stacks)
-        code = _report(place, _open(setup), _open(body), os.fdopen(result, "wb"))
+        code = _report(place, _open(setup), _open(body), result=os.fdopen(result, "wb"))
         atexit._run_exitfuncs()
     except BaseException:
         traceback.print_exc()
@@ -72,7 +72,7 @@ def _stand_alone(output, stacks):
     os.close(output)
     sys.stdin = open(0, closefd=False)
     sys.stdout = _text_stream(open(1, "wb", closefd=False), line_buffering=True)
-    # nothing may wait in a buffer here: a progress bar ends in a newline without a flush
+    # nothing may wait in a buffer: a progress bar ends in a newline without a flush
     sys.stderr = _text_stream(
         open(2, "wb", buffering=0, closefd=False), write_through=True
     )
@@ -85,7 +85,7 @@ def _text_stream(stream, **buffering):
 
 
 def _forget_server():
-    """Drop what belongs to the server: exit handlers, its `__main__`, frozen garbage."""
+    """Drop what is the server's own: exit handlers, its `__main__`, frozen garbage."""
     atexit._clear()
     util = sys.modules.get("multiprocessing.util")
     if util:
@@ -94,7 +94,7 @@ def _forget_server():
     gc.enable()
 
 
-def _report(place, setup, body, result):
+def _report(place, setup, body, *, result):
     """Run the function, write what became of it, return the exit code of this rank."""
     from course_lib import payload
 
@@ -103,7 +103,7 @@ def _report(place, setup, body, result):
     try:
         _surround(place, pickle.load(setup))
         fn, args, kwargs = payload.load(body)
-        record |= _call(place, fn, args, kwargs)
+        record |= _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         record |= _failure("exited", end) | {"exit": code}
@@ -122,7 +122,7 @@ def _report(place, setup, body, result):
     return code
 
 
-def _call(place, fn, args, kwargs):
+def _call(place, fn, *, args, kwargs):
     started = time.monotonic()
     if place.trace:
         from course_lib import recorder
@@ -158,7 +158,7 @@ def _text(error):
 
 
 def _surround(place, setup):
-    """Take on the notebook's environment, folder, paths and sources; then be this rank."""
+    """Take on the notebook's environment, folder, paths, sources; then be this rank."""
     os.environ.clear()
     os.environ.update(setup["environ"])
     os.environ.update(
@@ -182,7 +182,7 @@ def _surround(place, setup):
 
 
 def _scatter_seeds():
-    """Give this rank random numbers of its own, as a process started by torchrun has."""
+    """Give this rank random numbers of its own, as a process of torchrun has."""
     import numpy
     import torch
 
@@ -208,15 +208,15 @@ def serve_store(port: int, listener: int):
 
 
 def _use_store(port):
-    """Let every `init_process_group` of this rank meet the others in the launch's store."""
+    """Let each `init_process_group` here meet the other ranks in the launch's store."""
     from torch.distributed import PrefixStore, TCPStore
 
     # by name, because torch.distributed.rendezvous is a function of that module
     rendezvous = importlib.import_module("torch.distributed.rendezvous")
     turns = {}
 
-    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):
-        # a prefix per turn, because a second init in one process would read the first one's keys
+    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
+        # a prefix per turn: a second init in one process would read the first's keys
         turn = next(turns.setdefault(asked_port, itertools.count()))
         store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
         return PrefixStore(f"{asked_port}/{turn}", store)

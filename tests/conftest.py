@@ -17,7 +17,8 @@ def pytest_terminal_summary(terminalreporter):
     tests = len(passed) - len(cells)
     skipped = len(terminalreporter.stats.get("skipped", []))
     terminalreporter.write_line(
-        f"passed: {tests} tests, {len(notebooks)} notebooks with {len(cells)} code cells;"
+        f"passed: {tests} tests,"
+        f" {len(notebooks)} notebooks with {len(cells)} code cells;"
         f" skipped: {skipped}"
     )
 
@@ -64,7 +65,7 @@ def _server_of(process):
 
 
 def shared_files():
-    """What lies in /dev/shm and in the temporary folder under a name of ours or torch's."""
+    """What lies in /dev/shm and, under a name of ours, in the temporary folder."""
     patterns = ("/dev/shm/*", os.path.join(tempfile.gettempdir(), "course_lib_*"))
     return {path for pattern in patterns for path in glob.glob(pattern)}
 

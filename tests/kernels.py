@@ -1,4 +1,4 @@
-"""A real Jupyter kernel for tests: run cells, interrupt, kill, read what the cell shows."""
+"""A real Jupyter kernel for tests: run cells, interrupt, kill, read what they show."""
 
 import contextlib
 import queue
@@ -50,7 +50,7 @@ def error(messages):
 
 
 def shown(messages, kind="text/plain"):
-    """What the cell shows at its end: streams, displays in their last state, results."""
+    """What a cell shows at its end: streams, displays in their last state, results."""
     texts = {}
     for number, message in enumerate(messages):
         content = message["content"]

@@ -1,4 +1,4 @@
-"""Whatever goes wrong in a rank or in the kernel: one clear error, and nothing is left behind."""
+"""Whatever goes wrong in a rank or the kernel: one clear error, nothing left behind."""
 
 import os
 import signal
@@ -16,7 +16,8 @@ from tests.kernels import Kernel, error, shown
 pytestmark = pytest.mark.faults
 
 PRELUDE = """
-import course_lib as cl, torch, torch.distributed as dist, time, os, sys, ctypes, threading
+import course_lib as cl, torch, torch.distributed as dist
+import time, os, sys, ctypes, threading
 """
 
 

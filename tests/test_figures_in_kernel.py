@@ -1,4 +1,4 @@
-"""Figures as a notebook gets them: shown at the end of the cell, with text for screen readers."""
+"""Figures in a notebook: shown at the end of the cell, with text for screen readers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A launch runs a function in fresh processes and gives back what they returned and wrote."""
+"""A launch runs a function in fresh processes and gives back results and output."""
 
 import os
 import random

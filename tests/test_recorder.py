@@ -10,8 +10,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.nn.modules import module as modules
 
-from course_lib import recorder
-from course_lib.recorder import Call, Op, Span
+from course_lib import marks, recorder
+from course_lib.marks import Call, Op, Span
 from course_lib.timeline import happens_before, merge
 
 MS = 1_000_000
@@ -47,7 +47,7 @@ def run(start, stop, *, name="gloo:all_reduce", thread=2):
 
 
 def pieces(ops, regions=()):
-    found = recorder.segments(ops, regions)
+    found = marks.segments(ops, regions)
     return [(m.name, round(m.start * 1e3, 3), round(m.stop * 1e3, 3)) for m in found]
 
 
@@ -130,7 +130,7 @@ def test_a_kernel_of_nccl_is_the_collective_that_launched_it():
     host = op("c10d::allreduce_", 1, 2)
     kernel = op("ncclDevKernel_AllReduce_Sum_f32", 5, 9, launch=int(1.5 * MS))
     made = call(1.2, 4, name="nccl:all_reduce")
-    found = recorder.communication([host, kernel], [made], [])
+    found = marks.communication([host, kernel], [made], [])
     assert identities(found) == [("all_reduce", "0.1", 4, 8)]
     assert (found[0].start, found[0].stop) == (0.005, 0.009)
     assert pieces([host, kernel]) == []
@@ -138,14 +138,14 @@ def test_a_kernel_of_nccl_is_the_collective_that_launched_it():
 
 def test_runs_of_gloo_meet_their_calls_in_order():
     calls = [call(0, 1, payload=4), call(1, 2, payload=16)]
-    found = recorder.communication([run(2, 4), run(3, 5)], calls, [])
+    found = marks.communication([run(2, 4), run(3, 5)], calls, [])
     assert [(mark.sequence, mark.bytes) for mark in found] == [(1, 4), (2, 16)]
 
 
 def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
     host = op("c10d::reduce_scatter_", 0, 1)
     calls = [call(0.2, 3), call(0.4, 4)]
-    found = recorder.communication([host, run(0.5, 2), run(0.6, 3)], calls, [])
+    found = marks.communication([host, run(0.5, 2), run(0.6, 3)], calls, [])
     assert identities(found) == [("reduce_scatter", "0.1", 3, 16)]
     assert found[0].stop == 0.003
 
@@ -161,29 +161,29 @@ def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
     ],
 )
 def test_every_library_name_becomes_the_word_of_pytorch(name, word):
-    assert recorder._collective(name) == word
+    assert marks._collective(name) == word
 
 
 def test_a_message_takes_its_bytes_from_the_send_that_made_it():
     messages = [span("message", 0, 1, 20), span("message", 2, 3, 28)]
     runs = [run(2.5, 4, name="gloo:recv"), run(0.5, 1, name="gloo:send")]
-    found = recorder.communication(runs, [], messages)
+    found = marks.communication(runs, [], messages)
     assert identities(found) == [("send", None, 0, 20), ("recv", None, 0, 28)]
 
 
 def test_calls_without_a_flight_recorder_are_counted_by_name():
-    found = recorder.communication([run(0, 1), run(2, 3)], [], [])
+    found = marks.communication([run(0, 1), run(2, 3)], [], [])
     names = [("all_reduce", "all_reduce", number, 0) for number in (1, 2)]
     assert identities(found) == names
 
 
 def test_the_bytes_of_a_call_are_shapes_times_widths():
-    made = recorder.read_calls([entry(0, 1, sizes=((2, 3), (5,)), kind="BFloat16")])
+    made = marks.read_calls([entry(0, 1, sizes=((2, 3), (5,)), kind="BFloat16")])
     assert made[0].bytes == 2 * (6 + 5)
 
 
 def test_a_group_that_counts_from_one_again_is_another_group():
-    made = recorder.read_calls([entry(2, 1), entry(0, 1), entry(1, 2)])
+    made = marks.read_calls([entry(2, 1), entry(0, 1), entry(1, 2)])
     assert len({made[0].group, made[1].group}) == 1
     assert made[2].group != made[1].group
 

@@ -1,0 +1,128 @@
+"""JupyterLab as a learner sees it, driven in Chromium."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import becomes
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-background-networking"
+    " --disable-component-update --disable-sync --no-first-run"
+).split()
+LESSON = Path(__file__).parent.parent / "notebooks" / "00_start_here.ipynb"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """The address of a JupyterLab with a copy of the lesson."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copy(LESSON, folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token="]
+    log = (folder / "log.txt").open("w")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    assert becomes(lambda: _listens(port), seconds=60), (folder / "log.txt").read_text()
+    yield f"http://127.0.0.1:{port}/lab/tree/{LESSON.name}"
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    process.wait(30)
+    log.close()
+    # closing JupyterLab ends its kernels, and they end their servers and ranks
+    assert becomes(lambda: not any(child.is_running() for child in below), seconds=20)
+
+
+def _listens(port):
+    with socket.socket() as knock:
+        return knock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def page(lab):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        page.set_default_timeout(60_000)
+        page.goto(lab)
+        page.locator(".jp-Notebook .jp-Cell").first.click()
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+        yield page
+        browser.close()
+
+
+def run_to(page, text):
+    """Run cells one by one up to the one whose code holds `text`; its cell."""
+    for _ in range(100):
+        active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        found = text in active.inner_text()
+        page.keyboard.press("Shift+Enter")
+        if found:
+            break
+    return page.locator(".jp-CodeCell", has_text=text).first
+
+
+def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
+    cell = run_to(page, "cl.launch(hello")
+    cell.get_by_text("I am rank 1 of 2").wait_for()
+    cell = run_to(page, "cl.plot_timeline(results.trace)")
+    picture = cell.locator("img[alt]").last
+    picture.wait_for()
+    assert re.search(r"2 ranks.*rank 0 waits", picture.get_attribute("alt"), re.S)
+    assert picture.bounding_box()["width"] > 300
+
+
+def test_an_error_is_one_red_box_that_names_rank_and_line(page):
+    cell = run_to(page, "cl.launch(mistake")
+    box = cell.locator("[data-mime-type='application/vnd.jupyter.stderr']")
+    box.wait_for()
+    text = box.inner_text()
+    assert "rank 1 of 2 raised RuntimeError" in text
+    assert "x = x.reshape(4, 2)" in text
+    assert "site-packages" not in text
+
+
+def test_sliders_change_the_advice(page):
+    cell = run_to(page, "interact(advise")
+    cell.get_by_text("so: split the model").wait_for()
+    cell.locator(".noUi-handle").first.focus()
+    page.keyboard.press("Home")  # the smallest model
+    cell.get_by_text("so: split the data").wait_for()
+
+
+def test_pressing_i_twice_stops_a_launch(page):
+    page.locator(".jp-Notebook .jp-Cell").last.click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    page.keyboard.press("Enter")
+    page.keyboard.insert_text(
+        "import time\ndef endless(rank, world_size):\n    print('started')\n"
+        "    time.sleep(1000)\n\ncl.launch(endless, world_size=2)"
+    )
+    page.keyboard.press("Shift+Enter")
+    cell = page.locator(".jp-CodeCell", has_text="def endless").first
+    cell.locator("pre", has_text="started").first.wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("i")
+    page.keyboard.press("i")
+    cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
