@@ -12,7 +12,7 @@ import socket
 import time
 import traceback
 
-from course_lib import linux, wire, worker
+from course_lib import linux, rendezvous, wire, worker
 
 
 def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
@@ -51,7 +51,7 @@ def _run(link, owner, job, *, files, ranks):
             os.close(file)
         ranks[rank] = (rank, pid, os.pidfd_open(pid))
         wire.send(link, {"rank": rank, "pid": pid})
-    job["store"] = worker.serve_store(
+    job["store"] = rendezvous.serve_store(
         job["port"], listener
     )  # kept until this process ends
     _watch(link, owner, ranks)

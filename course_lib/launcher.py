@@ -1,27 +1,22 @@
 """Start ranks from a notebook cell, show what they print, collect what they return."""
 
-import inspect
 import os
 import pickle
 import selectors
 import signal
 import socket
-import sys
 import tempfile
 import time
 
 import torch
 
-from course_lib import linux, outcome, payload, stacks, worker
+from course_lib import linux, outcome, payload, request, stacks, worker
 from course_lib.errors import LaunchInterrupted, LaunchTimeout, UsageError, whereabouts
 from course_lib.output import Screen
 from course_lib.results import Results
 
-_RESERVED = ("world_size", "trace", "timeout", "nodes")
 _PATIENCE = 1.0  # seconds that a symptom waits for its cause
 _ANSWER = 0.5  # seconds that a rank has to tell where it is
-_RANK_MEMORY = 100 << 20  # bytes a rank needs beside the learner's own tensors
-_RANK_FILES = 8
 
 
 def launch(
@@ -42,20 +37,18 @@ def launch(
     was.
     """
     _refuse_inside_rank()
-    if nodes is not None:
-        raise UsageError(
-            "launch(nodes=...) is kept for several machines and does nothing yet"
-        )
-    world_size = _checked_size(world_size)
-    names = _checked_call(fn, world_size, args=args, kwargs=kwargs)
-    if timeout is not None and not timeout > 0:
-        raise UsageError(
-            f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
-        )
-    with _Launch(fn, world_size, trace) as run:
-        payload.pack(fn, args, kwargs, names=names, file=run.body)
+    asked = request.check(
+        fn,
+        args=args,
+        kwargs=kwargs,
+        world_size=world_size,
+        trace=trace,
+        timeout=timeout,
+        nodes=nodes,
+    )
+    with _Launch(asked) as run:
         run.start()
-        run.follow(timeout)
+        run.follow()
         return run.results()
 
 
@@ -67,91 +60,11 @@ def _refuse_inside_rank():
         )
 
 
-def _checked_size(world_size):
-    if world_size is None:
-        return torch.cuda.device_count() or 2
-    if isinstance(world_size, bool) or not hasattr(world_size, "__index__"):
-        raise UsageError(
-            f"world_size={world_size!r} is a {type(world_size).__name__}:"
-            " give a whole number of ranks"
-        )
-    size = world_size.__index__()
-    if size < 1:
-        raise UsageError(f"world_size={size}: give at least 1 rank")
-    most = most_ranks()
-    if size > most:
-        raise UsageError(
-            f"world_size={size}: this machine can bear {most} ranks now"
-            " (memory, open files)"
-        )
-    return size
-
-
-def most_ranks() -> int:
-    """How many ranks this machine can bear now, by free memory and open files."""
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    opened = len(os.listdir("/dev/fd"))
-    by_files = (soft - opened - 64) // _RANK_FILES if soft > 0 else 4096
-    return max(1, min(by_files, _free_memory() // _RANK_MEMORY))
-
-
-def _free_memory():
-    try:
-        with open("/proc/meminfo") as file:
-            fields = dict(line.split(":") for line in file)
-        return int(fields["MemAvailable"].split()[0]) << 10
-    except OSError:
-        return 64 << 30  # not Linux: only the open files are counted
-
-
-def _checked_call(fn, world_size, *, args, kwargs):
-    """Refuse what cannot take rank and world size; the names of `args` come back."""
-    if not callable(fn):
-        raise UsageError(
-            f"launch() needs a function of (rank, world_size), got {fn!r:.60} of type"
-            f" {type(fn).__name__}. Write launch(train), not launch(train())."
-        )
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):
-        return [f"argument {i}" for i in range(len(args))]
-    name = getattr(fn, "__name__", type(fn).__name__)
-    _refuse_reserved(name, signature)
-    try:
-        bound = signature.bind(0, world_size, *args, **kwargs)
-    except TypeError as error:
-        raise UsageError(
-            f"{name}{signature} cannot be called as"
-            f" {name}(rank, world_size{_more(args, kwargs)}):"
-            f" {error}. Its first two parameters must be rank and world_size."
-        ) from None
-    named = list(bound.arguments)[2 : 2 + len(args)]
-    return named + [f"argument {i}" for i in range(len(named), len(args))]
-
-
-def _refuse_reserved(name, signature):
-    for parameter in list(signature.parameters)[2:]:
-        if parameter in _RESERVED:
-            raise UsageError(
-                f"{name}{signature} has a parameter `{parameter}`,"
-                " which launch() keeps for itself: rename it"
-            )
-
-
-def _more(args, kwargs):
-    return "".join(
-        [*(f", {value!r:.20}" for value in args), *(f", {key}=..." for key in kwargs)]
-    )
-
-
 class _Launch:
     """One launch in flight: processes, their pipes and files, what is known of them."""
 
-    def __init__(self, fn, world_size, trace):
-        self.name = getattr(fn, "__name__", type(fn).__name__)
-        self.world_size, self.trace = world_size, trace
+    def __init__(self, asked):
+        self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
         self.written, self.stacks, self.pipes = [], [], []
@@ -180,15 +93,15 @@ class _Launch:
 
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
+        payload.pack(self.asked, file=self.body)
         self.title = describe(self.world_size)
         self.screen = Screen(self.world_size, self.title)
-        pickle.dump(_surroundings(), self.setup)
+        pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
-        self.body.flush()
         job = {
             "world_size": self.world_size,
             "port": self.listener.getsockname()[1],
-            "trace": self.trace,
+            "trace": self.asked.trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         self.began = time.monotonic()
@@ -209,8 +122,9 @@ class _Launch:
         self.host.start_rank(rank, [write, result.fileno(), stack.fileno()])
         os.close(write)
 
-    def follow(self, timeout):
-        """Show output and watch until all ranks ended, one failed, or time is up."""
+    def follow(self):
+        """Show output and watch until all have ended, one failed, or time is up."""
+        timeout = self.asked.timeout
         while len(self.ends) < self.world_size and not self._failing():
             self._step(0.02)
             if timeout and time.monotonic() > self.began + timeout:
@@ -307,7 +221,7 @@ class _Launch:
         )
 
     def _merged(self, records):
-        if not self.trace:
+        if not self.asked.trace:
             return None
         from course_lib import timeline
 
@@ -336,28 +250,6 @@ def describe(world_size: int) -> str:
         else ""
     )
     return f"{count} on the CPU, one thread each{why}"
-
-
-def _surroundings():
-    """What of this process the ranks take on."""
-    import linecache
-
-    try:
-        folder = os.getcwd()
-    except FileNotFoundError:
-        folder = None
-    # a lazy entry is one element long; those of cells hold their source
-    sources = {
-        name: entry
-        for name, entry in linecache.cache.items()
-        if len(entry) > 1 and entry[1] is None
-    }
-    return {
-        "environ": dict(os.environ),
-        "path": sys.path,
-        "folder": folder,
-        "sources": sources,
-    }
 
 
 def _host(job, files):

@@ -1,12 +1,16 @@
 """What notebook and ranks send: functions by value, tensors by `torch.save`."""
 
 import inspect
+import linecache
+import os
+import sys
 import types
 
 import cloudpickle
 import torch
 
 from course_lib.errors import UsageError
+from course_lib.request import Request
 
 
 def dump(value, file) -> None:
@@ -40,7 +44,12 @@ def name_culprit(fn, arguments: dict) -> str:
     for name, value in arguments.items():
         if not travels(value):
             return f"the argument `{name}` is a {_kind(value)}"
-    return _used(fn, seen=set()) or f"{fn.__qualname__} itself is a {_kind(fn)}"
+    inner = getattr(fn, "func", fn)  # functools.partial
+    if isinstance(inner, types.FunctionType | types.MethodType):
+        found = _used(inner, seen=set())
+        if found:
+            return found
+    return f"it holds something (it is a {_kind(fn)})"
 
 
 def _used(fn, seen):
@@ -68,14 +77,34 @@ def _kind(value):
     )
 
 
-def pack(fn, args, kwargs, *, names: list[str], file) -> None:
-    """Write a call for the ranks; what cannot travel is named (`names`: of `args`)."""
+def pack(asked: Request, *, file) -> None:
+    """Write a call for the ranks.
+
+    Errors: `UsageError` that names the argument or variable that cannot travel.
+    """
     try:
-        dump((fn, args, kwargs), file)
+        dump((asked.fn, asked.args, asked.kwargs), file)
     except Exception as error:
-        arguments = {**dict(zip(names, args)), **kwargs}
+        named = {**dict(zip(asked.names, asked.args)), **asked.kwargs}
         raise UsageError(
-            f"cannot send {fn.__qualname__} to the ranks:"
-            f" {name_culprit(fn, arguments)}, which cannot be pickled ({error})."
-            f" Create it inside {fn.__qualname__} instead."
+            f"cannot send {asked.name} to the ranks: {name_culprit(asked.fn, named)},"
+            f" which cannot be pickled ({error})."
+            f" Create it inside {asked.name} instead."
         ) from None
+    file.flush()
+
+
+def surroundings() -> dict:
+    """What of this process the ranks take on: variables, folder, paths, sources."""
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        folder = None
+    # the entries of cells have no time of change; without them no line could be shown
+    sources = {
+        name: entry
+        for name, entry in linecache.cache.items()
+        if len(entry) > 1 and entry[1] is None
+    }
+    variables = {"environ": dict(os.environ), "path": sys.path, "folder": folder}
+    return {**variables, "sources": sources}

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from course_lib import worker
+from course_lib import rendezvous, worker
 
 WHY = "no process server on this system: every rank imports torch first"
 
@@ -21,7 +21,7 @@ class PlainHost:
     def __init__(self, job: dict, files: list[int]):
         listener, *self.inputs = files
         self.job, self.processes, self.reported = job, {}, set()
-        self.store = worker.serve_store(job["port"], os.dup(listener))
+        self.store = rendezvous.serve_store(job["port"], os.dup(listener))
         self.alive, self._pulse = os.pipe()
 
     def start_rank(self, rank: int, channel) -> None:

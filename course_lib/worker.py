@@ -1,13 +1,11 @@
 """One rank: take on the notebook's surroundings, run the function, send the result."""
 
 import atexit
+import contextlib
 import ctypes
 import faulthandler
-import functools
 import gc
-import importlib
 import io
-import itertools
 import linecache
 import mmap
 import os
@@ -124,16 +122,24 @@ def _report(place, setup, body, *, result):
 
 def _call(place, fn, *, args, kwargs):
     started = time.monotonic()
-    if place.trace:
-        from course_lib import recorder
-
-        with recorder.record() as tape:
-            value = fn(place.rank, place.world_size, *args, **kwargs)
-        events = tape.events
-    else:
-        value, events = fn(place.rank, place.world_size, *args, **kwargs), None
+    with _recording(place) as tape:
+        value = fn(place.rank, place.world_size, *args, **kwargs)
     seconds = time.monotonic() - started
+    events = tape.events if tape else None
     return {"status": "returned", "value": value, "seconds": seconds, "events": events}
+
+
+def _recording(place):
+    if not place.trace:
+        return contextlib.nullcontext()
+    from torch import cuda
+
+    from course_lib import recorder
+
+    # a fresh rank has not used its GPU yet, but will
+    return recorder.record(
+        cuda=True if cuda.device_count() >= place.world_size else None
+    )
 
 
 def _failure(status, error):
@@ -176,9 +182,11 @@ def _surround(place, setup):
     linecache.cache.update(setup["sources"])
     if setup["folder"]:
         os.chdir(setup["folder"])
+    from course_lib import rendezvous
+
     _scatter_seeds()
-    _use_store(place.port)
-    _keep_groups()
+    rendezvous.use_store(place.port)
+    rendezvous.keep_groups()
 
 
 def _scatter_seeds():
@@ -191,58 +199,6 @@ def _scatter_seeds():
     numpy.random.seed()
     torch.seed()
     torch.set_num_threads(1)
-
-
-def serve_store(port: int, listener: int):
-    """The store where ranks find each other, on a socket that listens already."""
-    from torch.distributed import TCPStore
-
-    # no port race: the socket was bound before any rank was started
-    return TCPStore(
-        "127.0.0.1",
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listener,
-    )
-
-
-def _use_store(port):
-    """Let each `init_process_group` here meet the other ranks in the launch's store."""
-    from torch.distributed import PrefixStore, TCPStore
-
-    # by name, because torch.distributed.rendezvous is a function of that module
-    rendezvous = importlib.import_module("torch.distributed.rendezvous")
-    turns = {}
-
-    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
-        # a prefix per turn: a second init in one process would read the first's keys
-        turn = next(turns.setdefault(asked_port, itertools.count()))
-        store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
-        return PrefixStore(f"{asked_port}/{turn}", store)
-
-    rendezvous._create_c10d_store = create
-
-
-def _keep_groups():
-    """Let a destroyed process group live on until this process ends.
-
-    In torch 2.13 the last reference to a gloo group joins the group's thread while it
-    holds the interpreter lock, and that thread may need the lock to drop a finished
-    all-reduce: one DDP training in ten hung when its function returned. The question is
-    open as pytorch#56297.
-    """
-    from torch.distributed import distributed_c10d as c10d
-
-    destroy, kept = c10d.destroy_process_group, []
-
-    @functools.wraps(destroy)
-    def destroy_process_group(group=None):
-        kept.extend(c10d._world.pg_map)
-        destroy(group)
-
-    for module in (c10d, sys.modules["torch.distributed"]):
-        module.destroy_process_group = destroy_process_group
 
 
 def _flush():

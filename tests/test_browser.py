@@ -14,15 +14,21 @@ from tests.conftest import becomes
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking"
-    " --disable-component-update --disable-sync --no-first-run"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 LESSON = Path(__file__).parent.parent / "notebooks" / "00_start_here.ipynb"
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
+    ),
 ]
 
 
@@ -33,10 +39,21 @@ def lab(tmp_path_factory):
     shutil.copy(LESSON, folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token="]
+    options = [
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--IdentityProvider.token=",
+    ]
     log = (folder / "log.txt").open("w")
     process = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],
+        [
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            *options,
+            f"--ServerApp.root_dir={folder}",
+        ],
         stdout=log,
         stderr=log,
         start_new_session=True,

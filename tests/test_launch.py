@@ -1,5 +1,6 @@
 """A launch runs a function in fresh processes and gives back results and output."""
 
+import functools
 import os
 import random
 import sys
@@ -10,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib import launcher, server
+from course_lib import request, server
 from course_lib.errors import UsageError
 from course_lib.launcher import launch
 
@@ -329,7 +330,7 @@ def test_a_world_size_that_cannot_be_is_refused(size, message):
 
 
 def test_the_number_of_ranks_it_can_bear_is_told(monkeypatch):
-    monkeypatch.setattr(launcher, "_free_memory", lambda: 5 * launcher._RANK_MEMORY)
+    monkeypatch.setattr(request, "_free_memory", lambda: 5 * request._RANK_MEMORY)
     with pytest.raises(UsageError, match="this machine can bear 5 ranks"):
         launch(lambda rank, world_size: rank, world_size=6)
 
@@ -396,6 +397,44 @@ def test_a_variable_that_cannot_travel_is_named():
 
     with pytest.raises(UsageError, match="uses the variable `lock`, a _thread.lock"):
         launch(train)
+
+
+def test_a_partial_function_is_launched():
+    add = functools.partial(lambda rank, world_size, x: rank + x, x=10)
+    assert list(launch(add, world_size=2)) == [10, 11]
+
+
+def test_a_method_is_launched():
+    class Trainer:
+        lr = 3
+
+        def train(self, rank, world_size):
+            return rank * self.lr
+
+    assert list(launch(Trainer().train, world_size=2)) == [0, 3]
+
+
+def test_a_partial_function_that_cannot_travel_is_refused():
+    add = functools.partial(lambda rank, world_size, x: None, x=threading.Lock())
+    with pytest.raises(UsageError, match="cannot be pickled"):
+        launch(add)
+
+
+def test_a_trace_holds_the_events_of_every_rank():
+    def total(rank, world_size):
+        dist.init_process_group("gloo")
+        x = torch.ones(1000)
+        dist.all_reduce(x)
+
+    trace = launch(total, world_size=2, trace=True).trace
+    assert trace.ranks == (0, 1)
+    calls = [e for e in trace if (e.kind, e.name) == ("communicate", "all_reduce")]
+    assert [e.bytes for e in calls] == [4000, 4000]
+    assert trace.source.startswith("measured: 2 ranks on the CPU")
+
+
+def test_without_trace_there_is_none():
+    assert launch(lambda rank, world_size: rank).trace is None
 
 
 @pytest.mark.gpu

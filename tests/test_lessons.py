@@ -1,4 +1,4 @@
-"""Lessons as they are committed: valid, fresh, and with their mistakes on purpose marked.
+"""Lessons as they are committed: valid, fresh, with mistakes on purpose marked.
 
 That every cell runs is proven by nbval, which this test run applies to notebooks/.
 """
@@ -35,7 +35,9 @@ def test_stored_outputs_belong_to_the_code_above_them(lesson):
 def test_cells_have_names_for_ids(lesson):
     ids = [cell.id for cell in lesson.cells]
     assert len(set(ids)) == len(ids)
-    assert all(not name[:8].isalnum() or not any(map(str.isdigit, name)) for name in ids)
+    assert all(
+        not name[:8].isalnum() or not any(map(str.isdigit, name)) for name in ids
+    )
 
 
 def test_only_a_cell_that_breaks_on_purpose_ends_in_an_error(lesson):

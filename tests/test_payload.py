@@ -8,6 +8,7 @@ import torch
 
 from course_lib import payload
 from course_lib.errors import UsageError
+from course_lib.request import Request
 from course_lib.results import Results, short
 
 
@@ -39,7 +40,8 @@ def test_a_model_keeps_tied_weights():
 
 def refusal(fn, *args, names=()):
     with pytest.raises(UsageError) as caught:
-        payload.pack(fn, args, {}, names=list(names), file=io.BytesIO())
+        asked = Request(fn, args, {}, list(names), 2, trace=False, timeout=None)
+        payload.pack(asked, file=io.BytesIO())
     return str(caught.value)
 
 

@@ -86,4 +86,7 @@ def test_a_mistake_on_purpose_is_kept(tmp_path, tag):
     written.cells[0].metadata["tags"] = [tag]
     nbformat.write(written, path)
     assert runner.main(["--save", str(path)]) == 0
-    assert nbformat.read(path, as_version=4).cells[0].outputs[0].ename == "ZeroDivisionError"
+    assert (
+        nbformat.read(path, as_version=4).cells[0].outputs[0].ename
+        == "ZeroDivisionError"
+    )

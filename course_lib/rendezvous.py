@@ -1,0 +1,56 @@
+"""Where the ranks of a launch find each other: a store that outlives them all."""
+
+import functools
+import importlib
+import itertools
+import sys
+
+from torch.distributed import PrefixStore, TCPStore
+
+
+def serve_store(port: int, listener: int):
+    """The store where ranks find each other, on a socket that listens already."""
+    # no port race: the socket was bound before any rank was started
+    return TCPStore(
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener,
+    )
+
+
+def use_store(port: int) -> None:
+    """Let each `init_process_group` here meet the other ranks in the launch's store."""
+    # by name, because torch.distributed.rendezvous is a function of that module
+    module = importlib.import_module("torch.distributed.rendezvous")
+    turns = {}
+
+    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
+        # a prefix per turn: a second init in one process would read the first's keys
+        turn = next(turns.setdefault(asked_port, itertools.count()))
+        store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
+        return PrefixStore(f"{asked_port}/{turn}", store)
+
+    module._create_c10d_store = create
+
+
+def keep_groups() -> None:
+    """Let a destroyed process group live on until this process ends.
+
+    In torch 2.13 the last reference to a gloo group joins the group's thread while it
+    holds the interpreter lock, and that thread may need the lock to drop a finished
+    all-reduce: one DDP training in ten hung when its function returned. The question is
+    open as pytorch#56297.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    destroy, kept = c10d.destroy_process_group, []
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        kept.extend(c10d._world.pg_map)
+        destroy(group)
+
+    for module in (c10d, sys.modules["torch.distributed"]):
+        module.destroy_process_group = destroy_process_group
