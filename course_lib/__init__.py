@@ -20,6 +20,7 @@ _HOMES = {
     "Results": "results",
     "Trace": "timeline",
     "Event": "timeline",
+    "happens_before": "timeline",
     "LaunchError": "errors",
     "LaunchTimeout": "errors",
     "LaunchInterrupted": "errors",

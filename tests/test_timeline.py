@@ -38,6 +38,13 @@ def test_select_keeps_the_events_that_match_all_of_rank_kind_and_name():
     assert len(trace.select(kind="wait")) == 0
 
 
+def test_a_window_cuts_events_at_both_ends():
+    inside, across, outside = compute(0, 2, 3), compute(0, 3, 9), compute(0, 4, 5)
+    window = Trace((inside, across, outside), "measured").between(2.5, 4)
+    assert times(window) == [("compute", 2.5, 3), ("compute", 3, 4)]
+    assert window.source == "measured"
+
+
 def test_busy_counts_a_moment_of_two_events_once():
     events = compute(0, 0, 4), compute(0, 2, 6), compute(1, 0, 8)
     trace = Trace(events, "measured")
