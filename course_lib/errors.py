@@ -120,10 +120,7 @@ def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
     if not own:
-        return (
-            f"{frames[-1].function}, outside your code"
-            if frames
-            else "an unknown place"
-        )
+        inner = frames[-1].function if frames else "its start-up"
+        return f"{inner}, outside your code"
     text = linecache.getline(own[-1].file, own[-1].line).strip()
     return f"{place(own[-1])}: {text}" if text else place(own[-1])

@@ -71,7 +71,9 @@ class PlainHost:
         os.close(self._pulse)
 
 
+# until the rank can tell where it is, the question must not end it
 _START = (
+    "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN);"
     f"import sys; sys.path[0] = {os.path.dirname(os.path.dirname(__file__))!r}; "
     "from course_lib import plain; plain.main(*sys.argv[1:])"
 )

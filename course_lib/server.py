@@ -4,6 +4,7 @@ The notebook's own process is never forked: it has threads, and a forked copy of
 would hang in the first parallel operator.
 """
 
+import atexit
 import os
 import select
 import signal
@@ -72,11 +73,9 @@ class Server:
         return os.pread(self.log, 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """End the server; its agents end their ranks."""
+        """Take no more launches; the server ends when those in flight have ended."""
         self.control.close()
         os.close(self.log)
-        if self.owner == os.getpid():
-            self.process.wait()
 
 
 def current() -> Server:
@@ -88,6 +87,15 @@ def current() -> Server:
                 _current.close()
             _current = Server()
         return _current
+
+
+@atexit.register
+def _end():
+    """End the server with this process, without waiting for what it imports."""
+    if _current is not None and _current.owner == os.getpid():
+        _current.control.close()
+        _current.process.kill()
+        _current.process.wait()
 
 
 class WarmHost:
@@ -160,6 +168,8 @@ def main(control: int, owner: int) -> None:
     control = socket.socket(fileno=control)
     owner = os.pidfd_open(owner)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # until a rank can tell where it is, the question must not end it
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # agents are reaped by the system
     _warm_up()
     wanted = list(_WANTED_LATER)

@@ -65,8 +65,9 @@ def _server_of(process):
 
 
 def shared_files():
-    """What lies in /dev/shm and, under a name of ours, in the temporary folder."""
-    patterns = ("/dev/shm/*", os.path.join(tempfile.gettempdir(), "course_lib_*"))
+    """Shared memory and temporary files under a name of ours, torch's or Python's."""
+    names = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
+    patterns = (*names, os.path.join(tempfile.gettempdir(), "course_lib*"))
     return {path for pattern in patterns for path in glob.glob(pattern)}
 
 

@@ -250,6 +250,12 @@ def test_slow_ranks_are_stopped_when_another_one_fails():
     assert caught.value.rank == 1
 
 
+def test_a_rank_that_has_not_started_yet_is_not_ended_by_the_question_where_it_is():
+    with pytest.raises(LaunchTimeout) as caught:
+        launch(lambda rank, world_size: time.sleep(1000), timeout=1e-6)
+    assert "had ended" not in str(caught.value)
+
+
 @pytest.fixture
 def plain(monkeypatch):
     monkeypatch.setenv("COURSE_LIB_PLAIN", "1")
@@ -276,7 +282,9 @@ def test_without_the_server_a_failure_is_named(plain):
 
 
 def test_without_the_server_a_timeout_is_kept(plain):
-    with pytest.raises(LaunchTimeout, match=r"rank 1 was in .*time.sleep\(1000\)"):
+    # on a busy machine the ranks may still import torch
+    where = r"not done after 5 s\n\nrank 0 was in .*(time.sleep\(1000\)|its start-up)"
+    with pytest.raises(LaunchTimeout, match=where):
         launch(lambda rank, world_size: time.sleep(1000), timeout=5)
 
 
