@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
-import signal
 import threading
 import time
 import warnings
@@ -21,12 +19,8 @@ from torch.nn.modules import module as modules
 from course_lib.marks import CALLS, RUNS, Op, Span, communication, read_calls, segments
 from course_lib.timeline import Mark
 
-LIMIT = 100_000  # raw operators: 200 MB and 0.7 s at the end, about 700 training steps
-WEIGHT = 250  # bytes that the profiler keeps per raw operator while it runs
-POLL = 0.1  # seconds between two looks at the memory
-PATIENCE = 3.0  # seconds until the raw operators are counted for the first time
-
-_STATM = "/proc/self/statm"
+LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
+SECONDS = 10.0  # of recording; the next training step after that is not recorded
 
 _TAKEN = (
     "nothing was recorded: another profiler ran in the block, and PyTorch runs one at "
@@ -48,9 +42,10 @@ class Tape:
 def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Tape]:
     """Record this rank in the block and fill the tape at its end, also on an exception.
 
-    `cuda` adds the kernels of GPUs (default: if CUDA is already in use). After `limit`
-    raw operators recording stops and the tape ends with a mark of kind "cut". PyTorch
-    runs one profiler at a time: with a second one in the block the tape stays empty.
+    `cuda` adds the kernels of GPUs (default: if CUDA is already in use). The tape ends
+    with a mark of kind "cut" after `limit` raw operators, or at the first forward or
+    backward after 10 seconds. PyTorch runs one profiler at a time: with a second one in
+    the block the tape stays empty.
     """
     # kineto prints its start and stop on stderr; 20,000 collectives can be told apart
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -61,7 +56,6 @@ def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Tape]:
     with ExitStack() as stack:
         _hook(session, stack)
         session.start()
-        _watch(session, stack)
         try:
             yield tape
         finally:
@@ -73,57 +67,51 @@ class _Session:
     """The running profiler and what the hooks saw meanwhile."""
 
     def __init__(self, *, cuda: bool, limit: int):
-        self.cuda, self.room, self.patience = cuda, limit, PATIENCE
+        self.cuda, self.limit, self.cut = cuda, limit, None
         self.thread = threading.get_ident()
         self.marks, self.regions, self.messages, self.open = [], [], [], []
-        self.profile = None
 
     def start(self) -> None:
         device = "cuda" if self.cuda else None
         self.profile = profile(use_kineto=True, use_device=device)
-        self.memory, self.since = _resident(), time.time_ns()
+        self.since, self.until = time.time_ns(), None
         self.profile.__enter__()
+
+    def halt(self) -> None:
+        """End the profiler; it must run between two steps, not inside an operator."""
+        if self.until is None and _profiler_enabled():
+            self.profile.__exit__(None, None, None)
+            self.until = time.time_ns()
 
     def stop(self) -> None:
         """End the profiler and turn what it saw into marks."""
-        # forgotten first, since a check may come in between
-        running, self.profile = self.profile, None
-        if running is None:
-            return
-        if not _profiler_enabled():
+        self.halt()
+        if self.until is None:
             warnings.warn(_TAKEN, stacklevel=2)
             return
-        running.__exit__(None, None, None)
-        now, result = time.time_ns(), running.kineto_results
+        result = self.profile.kineto_results
         events = result.events() if result else []
-        if len(events) >= self.room:
-            now = events[self.room - 1].start_ns()
+        if len(events) > self.limit:
+            self.cut = events[self.limit].start_ns()
+        now = self.cut or self.until
+        if self.cut:
             self.marks.append(Mark("cut", "", now / 1e9, now / 1e9))
-        ops = list(_read_ops(events[: self.room], cuda=self.cuda))
-        self.room = max(0, self.room - len(events))
+        ops = list(_read_ops(events[: self.limit], cuda=self.cuda))
         steps = [op for op in ops if op.note and op.name.startswith("Optimizer.step")]
         regions = [Span("optimizer", op.start, op.stop) for op in steps]
         regions += self.regions + [Span(*region, now) for region in self.open[:1]]
         calls = [c for c in read_calls(_entries()) if self.since <= c.start <= now]
         self.marks += segments(ops, regions) + communication(ops, calls, self.messages)
 
-    def is_due(self) -> bool:
-        """Return whether the limit may be reached, by the memory or by the time."""
-        seconds, grown = time.time() - self.since / 1e9, _resident() - self.memory
-        return seconds > (2 * POLL if grown > WEIGHT * self.room else self.patience)
-
-    def check(self) -> None:
-        """Count what was recorded so far; go on if there is room for more."""
-        if self.profile is not None:
-            before = self.room
-            self.stop()
-            if self.room > 0:
-                self.patience *= max(1, self.room / (before - self.room + 1) / 2)
-                self.start()
-
     def enter(self, name: str) -> None:
-        if threading.get_ident() == self.thread:
-            self.open.append((name, time.time_ns()))
+        if threading.get_ident() != self.thread:
+            return
+        now = time.time_ns()
+        if not self.open and self.until is None and now - self.since > SECONDS * 1e9:
+            # here, since ending a profiler in the middle of an operator crashes
+            self.halt()
+            self.cut = self.until
+        self.open.append((name, now))
 
     def leave(self) -> None:
         if threading.get_ident() == self.thread and self.open:
@@ -181,34 +169,6 @@ def _message(session: _Session, original: Callable, /, *args, **kwargs):
         return original(*args, **kwargs)
     finally:
         session.messages.append(Span("message", start, time.time_ns(), payload))
-
-
-def _watch(session: _Session, stack: ExitStack) -> None:
-    """Let the main thread check the session between two lines, when it is due."""
-    main = threading.current_thread() is threading.main_thread()
-    if not (main and os.path.exists(_STATM)):
-        return  # the limit is then applied at the end
-    over = threading.Event()
-
-    def poll():
-        while not over.wait(POLL):
-            if session.is_due():
-                # no real signal: nothing that the rank waits for is interrupted
-                _thread.interrupt_main(signal.SIGVTALRM)
-
-    previous = signal.signal(signal.SIGVTALRM, lambda *_: session.check())
-    stack.callback(signal.signal, signal.SIGVTALRM, previous)
-    stack.callback(over.set)
-    threading.Thread(target=poll, name="recorder", daemon=True).start()
-
-
-def _resident() -> int:
-    """Return the bytes of memory that this process holds, 0 where it is unknown."""
-    try:
-        with open(_STATM, encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
-    except OSError:
-        return 0
 
 
 def _read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
