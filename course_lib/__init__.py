@@ -21,6 +21,7 @@ _HOMES = {
     "Trace": "timeline",
     "Event": "timeline",
     "happens_before": "timeline",
+    "last_error": "errors",
     "LaunchError": "errors",
     "LaunchTimeout": "errors",
     "LaunchInterrupted": "errors",

@@ -1,8 +1,8 @@
 """The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
 Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
-then `{"signal": n}`; back come `{"rank", "pid"}` and `{"rank", "code", "at"}`. When the
-kernel's side of the link is closed, for whatever reason, every process is killed.
+and `{"signal": n}`; back come `{"rank", "started"}` and `{"rank", "code", "at"}`.
+When the kernel's side of the link is closed, for whatever reason, all are killed.
 """
 
 import os
@@ -20,41 +20,44 @@ def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> Non
     ranks = {}
     try:
         os.setsid()
-        linux.die_with_parent()
         linux.adopt_orphans()
         _run(link, owner, job, files=files, ranks=ranks)
     except BaseException:
         wire.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
-        linux.kill_children([pid for _, pid, _ in ranks.values()])
+        linux.kill_children([pid for pid, _ in ranks.values()])
         link.close()
         os._exit(0)
 
 
 def _run(link, owner, job, *, files, ranks):
     listener, setup, body = files
-    for rank in range(job["world_size"]):
-        _, channel = wire.receive(link)
-        if not channel:
+    while len(ranks) < job["world_size"]:
+        message, channel = wire.receive(link)
+        if message is None:
             return
-        pid = os.fork()
+        if "signal" in message:
+            _signal(ranks, message["signal"])
+            continue
+        rank, pid = message["rank"], os.fork()
         if pid == 0:
-            for file in (
-                link.detach(),
-                owner,
-                listener,
-                *(fd for _, _, fd in ranks.values()),
-            ):
-                os.close(file)
-            worker.main(worker.Place(rank, **job), (setup, body, *channel))
+            try:
+                for file in (link.detach(), owner, listener, *_watched(ranks)):
+                    os.close(file)
+                worker.main(worker.Place(rank, **job), (setup, body, *channel))
+            finally:
+                os._exit(1)  # never to become a second agent
         for file in channel:
             os.close(file)
-        ranks[rank] = (rank, pid, os.pidfd_open(pid))
-        wire.send(link, {"rank": rank, "pid": pid})
-    job["store"] = rendezvous.serve_store(
-        job["port"], listener
-    )  # kept until this process ends
+        ranks[rank] = pid, os.pidfd_open(pid)
+        wire.send(link, {"rank": rank, "started": True})
+    store = rendezvous.serve_store(job["port"], listener)
     _watch(link, owner, ranks)
+    del store  # it serves until here
+
+
+def _watched(ranks):
+    return [file for _, file in ranks.values()]
 
 
 def _watch(link, owner, ranks):
@@ -62,7 +65,7 @@ def _watch(link, owner, ranks):
     with selectors.DefaultSelector() as events:
         events.register(link, selectors.EVENT_READ, "link")
         events.register(owner, selectors.EVENT_READ, "owner")
-        for rank, pid, ended in ranks.values():
+        for rank, (pid, ended) in ranks.items():
             events.register(ended, selectors.EVENT_READ, (rank, pid))
         while True:
             for key, _ in events.select():
@@ -86,7 +89,7 @@ def _report(link, rank, pid):
 
 
 def _signal(ranks, number):
-    for _, pid, _ in ranks.values():
+    for pid, _ in ranks.values():
         try:
             os.kill(pid, signal.Signals(number))
         except ProcessLookupError:

@@ -10,12 +10,16 @@ from typing import NamedTuple
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 
-class CourseError(Exception):
-    """An error that a notebook shows as its message alone, without library frames."""
+class _Shown:
+    """Shown by a notebook as its message alone, without library frames."""
 
     def _render_traceback_(self):
         head, *rest = str(self).split("\n")
         return [f"{_RED}{type(self).__name__}{_PLAIN}: {_BOLD}{head}{_PLAIN}", *rest]
+
+
+class CourseError(_Shown, Exception):
+    """An error of the course; a notebook shows its message alone."""
 
 
 class UsageError(CourseError, ValueError):
@@ -25,8 +29,11 @@ class UsageError(CourseError, ValueError):
 class LaunchError(CourseError, RuntimeError):
     """A launch failed: `rank` is the first that did, `details` its whole traceback."""
 
+    last = None
+
     def __init__(self, message, *, rank=None, details=""):
         super().__init__(message)
+        LaunchError.last = self
         self.rank, self.details = rank, details
 
 
@@ -34,8 +41,15 @@ class LaunchTimeout(LaunchError, TimeoutError):
     """The ranks were not done in time; the message shows where each one was."""
 
 
-class LaunchInterrupted(CourseError, KeyboardInterrupt):
+class LaunchInterrupted(_Shown, KeyboardInterrupt):
     """The cell was interrupted; the message shows where each rank was."""
+
+
+def last_error() -> LaunchError:
+    """The error of the last failed launch; its `details` are the whole traceback."""
+    if LaunchError.last is None:
+        raise UsageError("no launch has failed in this notebook")
+    return LaunchError.last
 
 
 class Frame(NamedTuple):
@@ -86,6 +100,7 @@ def _folder_exists():
 
 def source(frame: Frame, around: int = 1) -> list[str]:
     """The line of `frame` marked by an arrow, with `around` lines on either side."""
+    linecache.checkcache(frame.file)  # a module may have been edited since
     numbers = range(max(1, frame.line - around), frame.line + around + 1)
     lines = [(number, linecache.getline(frame.file, number)) for number in numbers]
     return [
@@ -97,11 +112,15 @@ def source(frame: Frame, around: int = 1) -> list[str]:
 
 def show_stack(frames: list[Frame]) -> list[str]:
     """The learner's lines of a stack with source, outermost first, the rest folded."""
-    own = [frame for frame in frames if is_learners(frame)]
+    own = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    # a function that calls itself stands there once
+    shown = list(dict.fromkeys(frames[number] for number in own))[-3:]
     lines = []
-    for frame in own[-3:]:
-        lines += [f"  {place(frame)}", *source(frame)]
-    inner = frames[frames.index(own[-1]) + 1 :] if own else frames
+    for frame in shown:
+        times = sum(frames[number] == frame for number in own)
+        again = f" ({times} times)" if times > 1 else ""
+        lines += [f"  {place(frame)}{again}", *source(frame)]
+    inner = frames[own[-1] + 1 :] if own else frames
     if inner:
         last = inner[-1]
         folded = (
@@ -119,8 +138,10 @@ def show_stack(frames: list[Frame]) -> list[str]:
 def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
+    if not frames:
+        return "an unknown place: it gave no answer, still starting or stopped"
     if not own:
-        inner = frames[-1].function if frames else "its start-up"
-        return f"{inner}, outside your code"
+        return f"{frames[-1].function}, outside your code"
+    linecache.checkcache(own[-1].file)
     text = linecache.getline(own[-1].file, own[-1].line).strip()
     return f"{place(own[-1])}: {text}" if text else place(own[-1])

@@ -1,12 +1,15 @@
 """Start ranks from a notebook cell, show what they print, collect what they return."""
 
+import contextlib
 import os
 import pickle
 import selectors
 import signal
 import socket
 import tempfile
+import threading
 import time
+from dataclasses import replace
 
 import torch
 
@@ -20,7 +23,7 @@ _ANSWER = 0.5  # seconds that a rank has to tell where it is
 
 
 def launch(
-    fn, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs
+    fn, /, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs
 ) -> Results:
     """Run `fn(rank, world_size, *args, **kwargs)` in `world_size` fresh processes.
 
@@ -77,7 +80,9 @@ class _Launch:
     def __exit__(self, kind, *_):
         try:
             if kind is KeyboardInterrupt and self.host:
-                raise LaunchInterrupted(self._whereabouts("interrupted")) from None
+                with _undisturbed():
+                    message = self._whereabouts("interrupted")
+                raise LaunchInterrupted(message) from None
         finally:
             self._stop()
             self.events.close()
@@ -94,8 +99,6 @@ class _Launch:
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
         payload.pack(self.asked, file=self.body)
-        self.title = describe(self.world_size)
-        self.screen = Screen(self.world_size, self.title)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
         job = {
@@ -104,8 +107,10 @@ class _Launch:
             "trace": self.asked.trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
-        self.began = time.monotonic()
+        self.began = self.since = time.monotonic()
         self.host = _host(job, files)
+        self.title = describe(self.world_size) + self.host.how
+        self.screen = Screen(self.world_size, self.title)
         for file in self.host.wait_on():
             self.events.register(file, selectors.EVENT_READ, None)
         for rank in range(self.world_size):
@@ -127,9 +132,9 @@ class _Launch:
         timeout = self.asked.timeout
         while len(self.ends) < self.world_size and not self._failing():
             self._step(0.02)
-            if timeout and time.monotonic() > self.began + timeout:
+            if timeout and time.monotonic() > self.since + timeout:
                 raise LaunchTimeout(self._whereabouts(f"not done after {timeout:g} s"))
-        if outcome.culprit(self._known()):
+        if outcome.culprit(self.ends.values()):
             self._fail()
 
     def _step(self, seconds):
@@ -139,8 +144,9 @@ class _Launch:
                 self._read(key.fileobj, key.data)
         for message in self.host.news():
             if "code" in message:
-                end = outcome.End(message["rank"], message["code"], message["at"])
-                self.ends[end.rank] = end
+                self._note_end(message["rank"], message["code"], message["at"])
+            elif len(self.ends) == 0:
+                self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
     def _read(self, pipe, rank):
@@ -150,28 +156,31 @@ class _Launch:
         elif data == b"":
             self.events.unregister(pipe)
 
+    def _note_end(self, rank, code, at):
+        written = os.fstat(self.written[rank].fileno()).st_size > 0
+        if code == 0 and written:
+            record = {"status": "returned"}  # the value is read when all have ended
+        else:
+            record = _load(self.written[rank])
+        self.ends[rank] = outcome.End(rank, code, at, record)
+
     def _failing(self):
-        """True once a rank failed and why is known, or will not be known better."""
-        failed = [end for end in self.ends.values() if end.code != 0]
+        """True once a rank has failed and the reason is known, or will not be known."""
+        failed = [end for end in self.ends.values() if end.failed]
         if not failed:
             return False
         waited = time.monotonic() - min(end.at for end in failed)
-        return outcome.settled(self._known()) or waited > _PATIENCE
-
-    def _known(self):
-        """The ends so far with the records that the ranks wrote."""
-        for rank, end in self.ends.items():
-            if not end.record:
-                record = _load(self.written[rank])
-                self.ends[rank] = outcome.End(rank, end.code, end.at, record)
-        return list(self.ends.values())
+        return outcome.settled(self.ends.values()) or waited > _PATIENCE
 
     def _fail(self):
         where = self._ask_where()
         self._stop()
         self.screen.close("failed")
         raise outcome.explain(
-            self._known(), where, name=self.name, world_size=self.world_size
+            list(self.ends.values()),
+            where,
+            name=self.name,
+            world_size=self.world_size,
         ) from None
 
     def _whereabouts(self, what):
@@ -189,7 +198,7 @@ class _Launch:
 
     def _ask_where(self):
         """The stack of every rank that still runs."""
-        alive = [rank for rank in range(self.world_size) if rank not in self.ends]
+        alive = [rank for rank in range(len(self.stacks)) if rank not in self.ends]
         if alive:
             self.host.signal(signal.SIGUSR1)
         until, texts = time.monotonic() + _ANSWER, {}
@@ -207,9 +216,11 @@ class _Launch:
 
     def results(self):
         """What the ranks returned."""
-        records = [
-            end.record for end in sorted(self._known(), key=lambda end: end.rank)
-        ]
+        for rank, end in self.ends.items():
+            self.ends[rank] = replace(end, record=_load(self.written[rank]))
+        if outcome.culprit(self.ends.values()):
+            self._fail()  # what was written cannot be read
+        records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
         self.screen.close(f"{time.monotonic() - self.began:.2f} s")
         return Results(
@@ -276,8 +287,23 @@ def _text(file):
 
 def _load(file):
     """The record that a rank wrote; empty if it did not come to that."""
+    if os.fstat(file.fileno()).st_size == 0:
+        return {}
     file.seek(0)
     try:
         return payload.load(file)
-    except Exception:
-        return {}
+    except Exception as error:
+        return {"status": "unsendable", "kind": "value", "text": str(error)}
+
+
+@contextlib.contextmanager
+def _undisturbed():
+    """Let nobody interrupt the cleaning up after an interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,10 +1,13 @@
 """The few Linux calls that keep processes from being left behind."""
 
+import contextlib
 import ctypes
 import os
 import signal
+import time
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_TIDYING = 0.3  # seconds
 
 
 def available() -> bool:
@@ -55,25 +58,31 @@ def _parent(pid):
         return None
 
 
-def kill_session(pid: int) -> None:
-    """Kill a process that leads a session, and all that share its process group."""
-    for kill in (os.kill, os.killpg):
-        try:
-            kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-
 def kill_children(leaders: list[int]) -> None:
-    """Kill the sessions of `leaders`, then every other child, until none is left."""
+    """Kill `leaders`, then every other child and what they leave, to the last."""
     for pid in leaders:
-        kill_session(pid)
+        _kill(pid)
+    # what tidies up shared memory after its process needs a moment for it
+    until = time.monotonic() + _TIDYING
+    while _reap() and time.monotonic() < until:
+        time.sleep(0.005)
+    # orphans come to us when their parent ends, daemons of other sessions too
+    while _reap():
+        for pid in children():
+            _kill(pid)
+        os.waitpid(-1, 0)
+
+
+def _kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _reap():
+    """Take note of all children that have ended; True while others live."""
     try:
-        while True:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                # a daemon in a session of its own came to us when its parent ended
-                for pid in children():
-                    kill_session(pid)
-                os.waitpid(-1, 0)
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     except ChildProcessError:
-        return
+        return False
+    return True

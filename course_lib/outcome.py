@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from course_lib.errors import Frame, LaunchError, is_learners, show_stack, whereabouts
 
-# what a rank meets when another one is gone: a symptom, not the cause
+# what torch.distributed raises when another rank is gone: a symptom, not the cause
+_LOST = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
 _SYMPTOMS = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -29,9 +30,17 @@ class End:
     @property
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
-        if self.record.get("status") in ("returned", "raised", "exited", "unsendable"):
-            return self.record["status"]
+        said = self.record.get("status")
+        if said in ("raised", "exited", "unsendable"):
+            return said
+        if said == "returned" and self.code == 0:
+            return said
         return "killed" if self.code < 0 else "left"
+
+    @property
+    def failed(self) -> bool:
+        """True unless the function returned and the process ended well after it."""
+        return self.status != "returned"
 
     @property
     def moment(self) -> float:
@@ -41,8 +50,12 @@ class End:
     @property
     def is_symptom(self) -> bool:
         """True if it failed because another rank was gone."""
-        text = self.record.get("text", "")
-        return self.status == "raised" and any(phrase in text for phrase in _SYMPTOMS)
+        chain = self.record.get("chain", [])
+        return self.status in ("raised", "exited") and any(
+            kind in _LOST and phrase in text
+            for kind, text in chain
+            for phrase in _SYMPTOMS
+        )
 
     @property
     def frames(self) -> list[Frame]:
@@ -52,7 +65,7 @@ class End:
 
 def culprit(ends: list[End]) -> End | None:
     """The rank that failed first and not because of another; None if all returned."""
-    failed = [end for end in ends if end.status != "returned"]
+    failed = [end for end in ends if end.failed]
     return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
 
 
@@ -60,7 +73,9 @@ def settled(ends: list[End]) -> bool:
     """True once the failures so far explain themselves without waiting for more."""
     first = culprit(ends)
     # a rank that lost its peer: the peer's own end, a clean return too, explains it
-    return first is not None and (not first.is_symptom or len(ends) > 1)
+    return first is not None and (
+        not first.is_symptom or any(not end.failed for end in ends)
+    )
 
 
 def explain(
@@ -71,11 +86,23 @@ def explain(
     lines = [f"rank {end.rank} of {world_size} {_what(end, name, _gone(end, ends))}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
-    lines += ["", *_still_running(stacks)]
+    lines += ["", *_same(end, ends), *_still_running(stacks)]
     if end.record.get("details"):
-        lines.append("The whole traceback: import sys; print(sys.last_value.details)")
+        lines.append("The whole traceback: cl.last_error().details")
     text = "\n".join(lines).rstrip()
     return LaunchError(text, rank=end.rank, details=end.record.get("details", ""))
+
+
+def _same(end, ends):
+    """The other ranks that raised the same, in one line."""
+    key = ("kind", "text")
+    ranks = [
+        other.rank
+        for other in ends
+        if other is not end and other.status == end.status == "raised"
+        if all(other.record[name] == end.record[name] for name in key)
+    ]
+    return [f"{_ranks(sorted(ranks))} raised the same."] if ranks else []
 
 
 def _gone(end, ends):
@@ -99,11 +126,13 @@ def _what(end, name, gone):
         return (
             f"returned a {record['kind']}, which cannot be sent back to the notebook"
             f" ({record['text']})."
-            " Return tensors, numbers, strings, lists or dicts instead."
+            " Return tensors, numbers, strings, lists or dicts instead;"
+            " of a model its state_dict()."
         )
+    when = "after" if record.get("status") == "returned" else "before"
     if end.status == "killed":
-        return f"was killed by {_signal(-end.code)}"
-    return f"ended with exit code {end.code} before {name} returned"
+        return f"was killed by {_signal(-end.code)} {when} {name} returned"
+    return f"ended with exit code {end.code} {when} {name} returned"
 
 
 _MEANINGS = {

@@ -12,44 +12,66 @@ from course_lib.colors import rank_color, text_color
 _EVERY = 0.1  # seconds between two refreshes of the cell
 _LIVE = 30  # lines in the cell while the ranks run
 _KEPT = 60  # lines per rank in the cell afterwards
+_WIDEST = 2000  # characters of a line in the cell
+_MOVES = re.compile(r"(\r\n|\n|\r|\x1b\[A)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Tape:
-    """The output of one rank as a terminal would show it: `\\r` rewrites the line."""
+    """The output of one rank as a terminal would show it.
+
+    `\\r` goes back to the start of the row, and `\\x1b[A`, which nested progress bars
+    use, up one row; what is written there replaces what stood there.
+    """
 
     def __init__(self):
-        self.lines, self.current, self._rewrite = [], "", False
+        self._rows, self._row, self._over, self._pieces = [""], 0, False, []
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
-    def feed(self, data: bytes) -> list[str]:
-        """Add output; the lines that it completes come back."""
-        first = len(self.lines)
-        for piece in re.split(r"(\r\n|\n|\r)", self._decode(data)):
+    def feed(self, data: bytes) -> list[int]:
+        """Add output; the numbers of the rows that it completes come back."""
+        first = len(self._rows) - 1
+        for piece in _MOVES.split(self._decode(data)):
             if piece in ("\n", "\r\n"):
-                self.lines.append(self.current)
-                self.current, self._rewrite = "", False
+                self._go(1)
+            elif piece == "\x1b[A":
+                self._go(-1)
             elif piece == "\r":
-                self._rewrite = True
+                self._settle()
+                self._over = True
             elif piece:
-                self.current = (
-                    self._over(piece) if self._rewrite else self.current + piece
-                )
-                self._rewrite = False
-        return self.lines[first:]
+                self._pieces.append(piece)
+        return list(range(first, len(self._rows) - 1))
 
-    def _over(self, piece):
-        # a bar that got shorter leaves the end of the longer one, as on a terminal
-        return piece + self.current[len(piece) :]
+    def _go(self, step):
+        self._settle()
+        self._row = max(0, self._row + step)
+        if self._row == len(self._rows):
+            self._rows.append("")
+        self._over = True
+
+    def _settle(self):
+        """Write what has come since the last move: over the row, or at its end."""
+        if self._pieces:
+            new, old = "".join(self._pieces), self._rows[self._row]
+            # a bar that got shorter leaves the end of the longer one, as on a terminal
+            self._rows[self._row] = new + old[len(new) :] if self._over else old + new
+            self._pieces, self._over = [], False
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows so far; the last one is empty after a newline."""
+        self._settle()
+        return self._rows
 
     @property
     def text(self) -> str:
         """Everything that the rank wrote."""
-        return "".join(f"{line}\n" for line in self.lines) + self.current
+        return "\n".join(self.rows)
 
 
 class Screen:
-    """The output of all ranks, shown in the cell (or terminal) while it comes."""
+    """The output of all ranks, shown in the cell (or on the terminal) as it comes."""
 
     def __init__(self, world_size: int, title: str):
         self.tapes = [Tape() for _ in range(world_size)]
@@ -60,16 +82,11 @@ class Screen:
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank wrote."""
-        lines = self.tapes[rank].feed(data)
+        numbers = self.tapes[rank].feed(data)
         if self._area is None:
-            _print(rank, lines)
-        self._recent.extend((rank, line) for line in lines)
+            _print(rank, [self.tapes[rank].rows[number] for number in numbers])
+        self._recent.extend((rank, number) for number in numbers)
         self._dirty = True
-
-    def say(self, state: str) -> None:
-        """Show what the launch is doing beside the title."""
-        self.state, self._dirty = state, True
-        self.refresh()
 
     def refresh(self) -> None:
         """Bring the cell up to date, a few times a second at most."""
@@ -85,15 +102,15 @@ class Screen:
             self._area.update(self)
         else:
             for rank, tape in enumerate(self.tapes):
-                _print(rank, [tape.current] if tape.current else [])
+                _print(rank, filter(None, tape.rows[-1:]))
 
     def _rows(self):
-        """(rank, line) of what the cell shows now."""
-        bars = [
-            (rank, tape.current) for rank, tape in enumerate(self.tapes) if tape.current
-        ]
+        """(rank, row) of what the cell shows now."""
         if self._live:
-            return [*self._recent, *bars]
+            last = [(rank, len(tape.rows) - 1) for rank, tape in enumerate(self.tapes)]
+            rows = [(rank, self.tapes[rank].rows[n]) for rank, n in self._recent]
+            bars = [(rank, self.tapes[rank].rows[n]) for rank, n in last]
+            return rows + [bar for bar in bars if bar[1]]
         return [
             row for rank, tape in enumerate(self.tapes) for row in _abridged(rank, tape)
         ]
@@ -113,17 +130,20 @@ class Screen:
 
 
 def _abridged(rank, tape):
-    lines = tape.lines + ([tape.current] if tape.current else [])
-    left = len(lines) - _KEPT
+    rows = tape.rows if tape.rows[-1] else tape.rows[:-1]
+    left = len(rows) - _KEPT
     if left > 0:
         half = _KEPT // 2
         note = f"... {left:,} more lines: results.output[{rank}] holds them all"
-        lines = [*lines[:half], note, *lines[-half:]]
-    return [(rank, line) for line in lines]
+        rows = [*rows[:half], note, *rows[-half:]]
+    return [(rank, row) for row in rows]
 
 
-def _plain(line):
-    return _ESCAPES.sub("", line)
+def _plain(row):
+    """The row without colours, cut where no screen could show it."""
+    cut = len(row) - _WIDEST
+    row = row if cut <= 0 else f"{row[:_WIDEST]} ... {cut:,} more characters"
+    return _ESCAPES.sub("", row)
 
 
 def _chip(rank):

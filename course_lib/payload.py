@@ -55,7 +55,10 @@ def name_culprit(fn, arguments: dict) -> str:
 def _used(fn, seen):
     """The first variable of `fn`, or of functions it calls, that cannot be pickled."""
     seen.add(fn)
-    variables = inspect.getclosurevars(fn)
+    try:
+        variables = inspect.getclosurevars(fn)
+    except ValueError:  # a variable of the closure has no value yet
+        return None
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, types.ModuleType) or travels(value):
             continue
@@ -63,6 +66,8 @@ def _used(fn, seen):
             found = None if value in seen else _used(value, seen)
             if found:
                 return found
+        elif name == "get_ipython":
+            return f"`{fn.__qualname__}` has a magic or a shell line (% or !)"
         else:
             return f"`{fn.__qualname__}` uses the variable `{name}`, a {_kind(value)}"
     return None

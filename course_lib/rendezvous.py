@@ -7,6 +7,8 @@ import sys
 
 from torch.distributed import PrefixStore, TCPStore
 
+_KEPT = 16  # process groups: each holds a thread and a connection per rank
+
 
 def serve_store(port: int, listener: int):
     """The store where ranks find each other, on a socket that listens already."""
@@ -50,6 +52,7 @@ def keep_groups() -> None:
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
         kept.extend(c10d._world.pg_map)
+        del kept[:-_KEPT]  # the oldest have long been idle
         destroy(group)
 
     for module in (c10d, sys.modules["torch.distributed"]):

@@ -1,5 +1,6 @@
 """What launch() was asked for, checked before anything is started."""
 
+import difflib
 import inspect
 import os
 import resource
@@ -47,7 +48,7 @@ def check(fn, *, args, kwargs, world_size, trace, timeout, nodes) -> Request:
         raise UsageError(
             "launch(nodes=...) is kept for several machines and does nothing yet"
         )
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise UsageError(
             f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
         )
@@ -102,18 +103,24 @@ def _names(fn, world_size, *, args, kwargs):
             f" {type(fn).__name__}. Write launch(train), not launch(train())."
         )
     try:
-        signature = inspect.signature(fn)
+        # of a decorated function the outer one is called
+        signature = inspect.signature(fn, follow_wrapped=False)
     except (TypeError, ValueError):
         return [f"argument {i}" for i in range(len(args))]
     called = name(fn)
     _refuse_reserved(called, signature)
+    if list(signature.parameters)[:2] == ["world_size", "rank"]:
+        raise UsageError(
+            f"{called}{signature} takes world_size first:"
+            f" write {called}(rank, world_size)"
+        )
     try:
         bound = signature.bind(0, world_size, *args, **kwargs)
     except TypeError as error:
         raise UsageError(
             f"{called}{signature} cannot be called as"
             f" {called}(rank, world_size{_more(args, kwargs)}):"
-            f" {error}. Its first two parameters must be rank and world_size."
+            f" {error}. {_hint(signature, args, kwargs)}"
         ) from None
     named = list(bound.arguments)[2 : 2 + len(args)]
     return named + [f"argument {i}" for i in range(len(named), len(args))]
@@ -126,6 +133,15 @@ def _refuse_reserved(called, signature):
                 f"{called}{signature} has a parameter `{parameter}`,"
                 " which launch() keeps for itself: rename it"
             )
+
+
+def _hint(signature, args, kwargs):
+    for key, value in kwargs.items():
+        for right in difflib.get_close_matches(key, _RESERVED, 1, 0.8):
+            return f"Did you mean {right}={value!r:.20}?"
+    if len(args) == 1 and type(args[0]) is int and len(signature.parameters) == 2:
+        return f"Write world_size={args[0]} for the number of ranks."
+    return "Its first two parameters must be rank and world_size."
 
 
 def _more(args, kwargs):

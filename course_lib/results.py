@@ -75,8 +75,15 @@ def short(value) -> str:
             map(short, value[:4])
         )
     else:
-        inner = " ".join(repr(value).split())
+        inner = " ".join(_repr(value).split())
     return inner if len(inner) <= 60 else inner[:57] + "..."
+
+
+def _repr(value):
+    try:
+        return repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
 def _short_type(dtype):

@@ -5,6 +5,7 @@ would hang in the first parallel operator.
 """
 
 import atexit
+import contextlib
 import os
 import select
 import signal
@@ -42,7 +43,7 @@ class Server:
     def __init__(self):
         self.environment = _import_environment()
         self.owner = os.getpid()
-        self.log = os.memfd_create("course_lib server log")
+        self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
         self.control, theirs = wire.pair()
         with theirs:
             self.process = subprocess.Popen(
@@ -70,12 +71,11 @@ class Server:
 
     def last_words(self) -> str:
         """What the server wrote before it ended."""
-        return os.pread(self.log, 1 << 16, 0).decode(errors="replace").strip()
+        return os.pread(self.log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
         """Take no more launches; the server ends when those in flight have ended."""
         self.control.close()
-        os.close(self.log)
 
 
 def current() -> Server:
@@ -101,48 +101,67 @@ def _end():
 class WarmHost:
     """The ranks of one launch, started by an agent that the server forks."""
 
+    how = ""  # nothing to say: this is the quick way
+
     def __init__(self, job: dict, files: list[int]):
-        self.server = current()
-        self.link = self.server.start(job, files)
-        self.link.setblocking(False)
+        self.server, self.answered = current(), False
+        with self._or_error():
+            self.link = self.server.start(job, files)
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
-        wire.send(self.link, {"rank": rank}, channel)
+        with self._or_error():
+            wire.send(self.link, {"rank": rank}, channel)
 
     def wait_on(self) -> list:
         """Files that become readable when there is news."""
         return [self.link]
 
     def news(self) -> list[dict]:
-        """The messages that came since the last look: ranks that ended."""
+        """The messages that came since the last look: ranks that started or ended."""
         messages = []
-        while True:
-            try:
-                message, _ = wire.receive(self.link)
-            except BlockingIOError:
-                return messages
+        while wire.waits(self.link):
+            message, _ = wire.receive(self.link)
             if message is None or "broken" in message:
-                why = message["broken"] if message else self.server.last_words()
-                raise LaunchError(
-                    f"the process server could not run this launch.\n{why}"
-                )
+                raise self._error(message)
+            self.answered = True
             messages.append(message)
+        return messages
 
     def signal(self, number: int) -> None:
         """Send a signal to all ranks."""
-        wire.send(self.link, {"signal": number})
+        with self._or_error():
+            wire.send(self.link, {"signal": number})
+
+    @contextlib.contextmanager
+    def _or_error(self):
+        try:
+            yield
+        except OSError:
+            raise self._error() from None
+
+    def _error(self, message=None):
+        """Why this launch cannot go on."""
+        if message:
+            return LaunchError(f"this launch could not be run:\n{message['broken']}")
+        code = self.server.process.poll()
+        who = "the launch's agent" if code is None else f"the server (exit code {code})"
+        return LaunchError(
+            f"{who} ended, and the ranks with it. Launch again: what is needed starts"
+            f" by itself.\n{self.server.last_words()}".rstrip()
+        )
 
     def close(self) -> None:
         """End all processes of the launch and wait until they are gone."""
         with self.link:
-            self.link.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):
+                self.link.shutdown(socket.SHUT_WR)
+            if not self.answered:
+                return  # the server is busy; its agent will find the link closed
             self.link.settimeout(_PATIENCE)
-            try:
+            with contextlib.suppress(TimeoutError):
                 while wire.receive(self.link)[0] is not None:
                     pass
-            except TimeoutError:
-                pass
 
 
 _SERVER_ENVIRONMENT = {
@@ -227,7 +246,7 @@ def _warm_up():
 def _import(name):
     try:
         __import__(name)
-    except ImportError:
+    except Exception:  # the ranks will say so, if they need it
         pass
     _settle()
 

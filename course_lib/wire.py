@@ -1,6 +1,7 @@
 """Messages between notebook, server and agents: small JSON objects and open files."""
 
 import json
+import select
 import socket
 
 _LARGEST = 1 << 16
@@ -15,6 +16,13 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def send(sock, message: dict, files=()) -> None:
     """Send one message, with copies of the open files."""
     socket.send_fds(sock, [json.dumps(message).encode()], list(files))
+
+
+def waits(sock) -> bool:
+    """True if `receive` would give something at once."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def receive(sock) -> tuple[dict | None, list[int]]:

@@ -13,10 +13,14 @@ import pickle
 import random
 import signal
 import sys
+import threading
 import time
 import traceback
 import types
+import weakref
 from dataclasses import dataclass
+
+_LONGEST = 4000  # characters of an error's message
 
 inside = False  # True in the processes of a launch
 
@@ -38,12 +42,13 @@ def main(place: Place, files: tuple[int, int, int, int, int]) -> None:
     try:
         _stand_alone(output, stacks)
         code = _report(place, _open(setup), _open(body), result=os.fdopen(result, "wb"))
+        threading._shutdown()  # waits for the learner's threads, as Python does
         atexit._run_exitfuncs()
     except BaseException:
         traceback.print_exc()
     finally:
         _flush()
-        os._exit(code)
+        os._exit(code & 0xFF)
 
 
 def _open(file):
@@ -88,6 +93,7 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
+    atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.enable()
 
@@ -105,6 +111,7 @@ def _report(place, setup, body, *, result):
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         record |= _failure("exited", end) | {"exit": code}
+        code = code or 1  # to leave early is a failure, to be seen at once
     except BaseException as error:
         code = 1
         record |= _failure("raised", error)
@@ -116,14 +123,18 @@ def _report(place, setup, body, *, result):
         result.truncate()
         kind = type(record["value"]).__qualname__
         payload.dump({"status": "unsendable", "kind": kind, "text": str(error)}, result)
+        code = 1
     result.close()
     return code
 
 
 def _call(place, fn, *, args, kwargs):
-    started = time.monotonic()
+    started, born = time.monotonic(), os.getpid()
     with _recording(place) as tape:
         value = fn(place.rank, place.world_size, *args, **kwargs)
+    if os.getpid() != born:
+        _flush()
+        os._exit(0)  # a process that the function forked has returned from it, too
     seconds = time.monotonic() - started
     events = tape.events if tape else None
     return {"status": "returned", "value": value, "seconds": seconds, "events": events}
@@ -150,17 +161,29 @@ def _failure(status, error):
         "status": status,
         "kind": type(error).__qualname__,
         "text": _text(error),
+        "chain": [(type(e).__qualname__, _text(e)) for e in _chain(error)],
         "frames": [place for place in places if place[0] != __file__],
         "details": "".join(traceback.format_exception(error)),
         "at": at,
     }
 
 
+def _chain(error):
+    """The exception, and those that it was raised from or after."""
+    seen = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return seen
+
+
 def _text(error):
+    """The message, cut at a length that a cell can show; `details` hold the whole."""
     try:
-        return str(error)
+        text = str(error) or "(no message)"
     except Exception:
         return "(its message cannot be shown)"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
 
 
 def _surround(place, setup):
@@ -205,6 +228,6 @@ def _flush():
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except Exception:  # it may be anything that the learner put there
             pass
     ctypes.CDLL(None).fflush(None)  # what C code printed

@@ -1,14 +1,21 @@
 """Whatever goes wrong in a rank or the kernel: one clear error, nothing left behind."""
 
+import atexit
 import os
 import signal
+import sys
+import tempfile
 import textwrap
+import threading
 import time
 
 import psutil
 import pytest
+import torch
+import torch.distributed as dist
 
-from course_lib.errors import LaunchError, LaunchTimeout
+from course_lib import server
+from course_lib.errors import LaunchError, LaunchInterrupted, LaunchTimeout
 from course_lib.launcher import launch
 from tests.conftest import becomes
 from tests.kernels import Kernel, error, shown
@@ -65,7 +72,7 @@ def test_library_frames_are_folded(kernel):
 
 def test_the_whole_traceback_can_be_asked_for(kernel):
     fault(kernel, "torch.nn.Linear(2, 3)(torch.ones(5, 7))")
-    text = shown(kernel.run("import sys; print(sys.last_value.details)"))
+    text = shown(kernel.run("print(cl.last_error().details)"))
     assert "torch/nn/modules/linear.py" in text
 
 
@@ -103,6 +110,117 @@ def test_a_rank_that_leaves_is_named_with_the_way_it_went(kernel, body, message)
 def test_different_shapes_are_named_as_a_likely_reason(kernel):
     text = fault(kernel, "dist.all_reduce(torch.ones(1000))")
     assert "do all ranks pass tensors of the same shape" in text
+
+
+def test_the_rank_that_was_killed_is_named_when_the_others_raise_their_own_error():
+    def train(rank, world_size):
+        dist.init_process_group("gloo")
+        if rank == 1:
+            os.kill(os.getpid(), 9)
+        try:
+            dist.all_reduce(torch.ones(3))
+        except RuntimeError as error:
+            raise RuntimeError("training failed") from error
+
+    for _ in range(5):
+        with pytest.raises(LaunchError, match="rank 1 of 4 was killed by SIGKILL"):
+            launch(train, world_size=4)
+
+
+def test_a_crash_after_the_function_returned_is_named():
+    def train(rank, world_size):
+        if rank == 1:
+            atexit.register(os._exit, 3)
+        time.sleep(3 * (1 - rank))
+        return rank
+
+    with pytest.raises(LaunchError, match="rank 1 of 2 ended with exit code 3 after"):
+        launch(train)
+
+
+@pytest.mark.parametrize("leave", [lambda: sys.exit(0), lambda: os._exit(0)])
+def test_leaving_early_without_an_error_is_noticed_at_once(leave):
+    def train(rank, world_size):
+        if rank == 1:
+            leave()
+        time.sleep(1000)
+
+    with pytest.raises(LaunchError, match="rank 1 of 2 .* before train returned"):
+        launch(train)
+
+
+def test_a_broken_standard_output_does_not_end_the_other_ranks():
+    class Tee:
+        def write(self, text):
+            pass
+
+    def train(rank, world_size):
+        if rank == 1:
+            sys.stdout = Tee()
+        time.sleep(0.5 * (1 - rank))
+        return rank
+
+    assert list(launch(train)) == [0, 1]
+
+
+def test_a_value_that_cannot_be_read_back_is_named():
+    class Odd(Exception):
+        def __init__(self, a, b):
+            super().__init__(a + b)
+
+    with pytest.raises(LaunchError, match="cannot be sent back to the notebook"):
+        launch(lambda rank, world_size: Odd("a", "b"))
+
+
+def test_threads_of_a_rank_are_waited_for():
+    def train(rank, world_size):
+        def late():
+            time.sleep(0.2)
+            print("late")
+
+        threading.Thread(target=late).start()
+
+    assert launch(train, world_size=1).output[0] == "late\n"
+
+
+def test_shared_memory_that_a_rank_forgot_is_gone(nothing_left):
+    def forget(rank, world_size):
+        from multiprocessing import shared_memory
+
+        return shared_memory.SharedMemory(create=True, size=100).name
+
+    names = list(launch(forget, world_size=2))
+    assert becomes(lambda: not any(os.path.exists(f"/dev/shm/{n}") for n in names))
+
+
+def test_temporary_folders_of_a_rank_are_gone():
+    def keep(rank, world_size):
+        sys.kept = tempfile.TemporaryDirectory()
+        return sys.kept.name
+
+    assert not any(map(os.path.exists, launch(keep, world_size=2)))
+
+
+def test_an_interrupt_can_not_be_swallowed_by_mistake():
+    assert not issubclass(LaunchInterrupted, Exception)
+
+
+@pytest.mark.parametrize("who", ["server", "agent"])
+def test_when_server_or_agent_is_killed_the_launch_says_so_and_the_next_one_works(who):
+    launch(lambda rank, world_size: rank)
+    process = server.current().process
+
+    def kill(rank, world_size, pid):
+        os.kill(pid or os.getppid(), 9)
+        time.sleep(1000)
+
+    if who == "agent":
+        with pytest.raises(LaunchError, match="agent ended, and the ranks with it"):
+            launch(kill, None, world_size=1)
+    else:
+        process.kill()
+        process.wait()
+    assert list(launch(lambda rank, world_size: rank, world_size=2)) == [0, 1]
 
 
 def test_a_return_value_that_cannot_travel_is_named_with_its_rank(kernel):

@@ -9,9 +9,13 @@ RETURNED = {"status": "returned"}
 LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
 
 
-def raised(rank, at, text="oops", kind="ValueError"):
+def raised(rank, at, *, text="oops", kind="ValueError", under=()):
     record = {"status": "raised", "kind": kind, "text": text, "frames": [], "at": at}
-    return End(rank, 1, at + 0.1, record)
+    return End(rank, 1, at + 0.1, record | {"chain": [(kind, text), *under]})
+
+
+def lost(rank, at):
+    return raised(rank, at, text=LOST, kind="RuntimeError")
 
 
 def message(*ends, stacks=None, world_size=2):
@@ -28,14 +32,39 @@ def test_the_first_to_fail_is_the_culprit():
 
 def test_a_lost_connection_is_not_the_reason_when_another_rank_was_killed():
     # the peers of a killed rank notice before the agent does
-    ends = [raised(0, at=1.0, text=LOST), End(1, -9, 1.1)]
+    ends = [lost(0, at=1.0), End(1, -9, 1.1)]
     assert culprit(ends).rank == 1
 
 
 def test_a_lost_connection_alone_waits_for_its_reason():
-    lost = raised(0, at=1.0, text=LOST)
-    assert not settled([lost])
-    assert settled([lost, End(1, 0, 1.0, RETURNED)])
+    assert not settled([lost(0, at=1.0)])
+    assert not settled([lost(0, at=1.0), lost(2, at=1.0)])
+    assert settled([lost(0, at=1.0), End(1, 0, 1.0, RETURNED)])
+
+
+def test_a_lost_connection_that_was_raised_again_is_still_one():
+    again = raised(0, at=1.0, text="training failed", under=[("RuntimeError", LOST)])
+    assert culprit([again, End(1, -9, 1.1)]).rank == 1
+
+
+def test_a_connection_of_the_learners_own_is_a_failure_of_its_own():
+    own = raised(0, at=1.0, text="Connection refused", kind="URLError")
+    assert "raised URLError: Connection refused" in message(
+        own, End(1, 0, 1.0, RETURNED)
+    )
+
+
+def test_a_crash_after_returning_is_a_failure():
+    assert "exit code 3 after train returned" in message(End(1, 3, 1.0, RETURNED))
+    assert "SIGSEGV" in message(End(1, -11, 1.0, RETURNED))
+
+
+def test_ranks_that_raised_the_same_are_counted():
+    text = message(
+        raised(0, at=1.0), raised(1, at=1.1), raised(2, at=1.2), world_size=3
+    )
+    assert "rank 0 of 3 raised ValueError: oops" in text
+    assert "ranks 1, 2 raised the same." in text
 
 
 def test_a_failure_of_its_own_needs_no_more_waiting():
@@ -44,7 +73,7 @@ def test_a_failure_of_its_own_needs_no_more_waiting():
 
 
 def test_a_rank_that_returned_early_is_named():
-    text = message(raised(0, at=1.0, text=LOST), End(1, 0, 1.0, RETURNED))
+    text = message(lost(0, at=1.0), End(1, 0, 1.0, RETURNED))
     assert (
         "rank 0 of 2 lost its connection: rank 1 had returned from train already"
         in text

@@ -12,8 +12,9 @@ def tape(*pieces):
 
 def test_lines_are_complete_at_their_newline():
     found = Tape()
-    assert found.feed(b"one\ntw") == ["one"]
-    assert found.feed(b"o\n") == ["two"]
+    assert found.feed(b"one\ntw") == [0]
+    assert found.feed(b"o\n") == [1]
+    assert found.rows == ["one", "two", ""]
     assert found.text == "one\ntwo\n"
 
 
@@ -35,11 +36,25 @@ def test_a_shorter_text_leaves_the_end_of_the_longer_one():
 
 
 def test_a_windows_line_end_is_one_line_end():
-    assert tape(b"one\r\ntwo\r\n").lines == ["one", "two"]
+    assert tape(b"one\r\ntwo\r\n").rows == ["one", "two", ""]
 
 
 def test_a_windows_line_end_cut_in_two_keeps_the_line():
-    assert tape(b"one\r", b"\ntwo\n").lines == ["one", "two"]
+    assert tape(b"one\r", b"\ntwo\n").rows == ["one", "two", ""]
+
+
+def test_nested_bars_stay_in_two_rows():
+    found = tape(b"\router 0 %")
+    for percent in (b"0", b"50", b"100"):
+        found.feed(b"\n\rinner " + percent + b" %\x1b[A")
+    found.feed(b"\router 1 %\n\n")
+    assert found.rows == ["outer 1 %", "inner 100 %", ""]
+
+
+def test_a_row_too_long_for_a_screen_is_cut_in_the_cell_and_kept_whole():
+    found = screen((0, b"x" * 5000 + b"\n"))
+    assert "... 3,000 more characters" in repr(found)
+    assert len(found.tapes[0].text) == 5001
 
 
 def screen(*writes, world_size=2):
