@@ -67,15 +67,17 @@ class Table:
     def _repr_html_(self):
         head = "".join(f'<th style="{_CELL}">{html.escape(x)}</th>' for x in _HEAD)
         return (
+            f"<p><b>{html.escape(self.summary())}</b></p>"
             '<table style="border-collapse:collapse;margin:0;font-size:inherit">'
             f"<thead><tr>{head}</tr></thead>"
             f"<tbody>{''.join(map(_html_row, self.rows))}</tbody></table>"
-            f"<p>{html.escape(self.summary())}</p>"
         )
 
 
 def _html_row(row):
-    missing = '<b style="color:#d55e00">missing</b>'  # vermilion of Okabe and Ito
+    missing = "not here"
+    if row.name in NECESSARY:
+        missing = '<b style="color:#d55e00">missing</b>'  # vermilion of Okabe and Ito
     cells = (
         f"<b>{html.escape(row.name)}</b>",
         html.escape(row.found) or missing,

@@ -23,9 +23,12 @@ def plot_timeline(trace, *, ax=None):
 
     `trace` holds events in seconds; the axis starts at its first event.
     """
+    if trace is None:
+        raise UsageError("there is no trace to draw: launch with trace=True")
     if not trace.events:
         raise UsageError(
-            "cannot draw a timeline: the trace holds no events. Launch with trace=True."
+            "the trace holds no events: the ranks did nothing with tensors while it was"
+            " recorded, or the window that was chosen is empty"
         )
     names = [captions.name(rank) for rank in trace.ranks]
     found = {role(event.kind, event.name) for event in trace.events}

@@ -240,8 +240,13 @@ def test_names_are_left_out_where_bars_of_a_lane_overlap():
     assert "send 2" in found and not found & {"send 0", "send 1", "send 3"}
 
 
+def test_a_launch_without_a_trace_is_told_what_was_forgotten():
+    with pytest.raises(ValueError, match="launch with trace=True"):
+        plots.plot_timeline(None)
+
+
 def test_an_empty_trace_is_refused_with_the_next_step():
-    with pytest.raises(ValueError, match="holds no events. Launch with trace=True"):
+    with pytest.raises(ValueError, match="holds no events: the ranks did nothing"):
         plots.plot_timeline(trace())
 
 
