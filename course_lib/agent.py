@@ -14,6 +14,8 @@ import traceback
 
 from course_lib import linux, rendezvous, wire, worker
 
+_kept = []  # the store: to close it in order takes longer than to start a rank
+
 
 def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
     """Run one launch in this freshly forked process, which ends here."""
@@ -51,9 +53,8 @@ def _run(link, owner, job, *, files, ranks):
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
         wire.send(link, {"rank": rank, "started": True})
-    store = rendezvous.serve_store(job["port"], listener)
+    _kept.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
-    del store  # it serves until here
 
 
 def _watched(ranks):

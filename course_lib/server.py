@@ -50,7 +50,7 @@ class Server:
                 [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # an interrupt of the cell is not meant for it
-                env={**os.environ, **_SERVER_ENVIRONMENT},
+                env={**_QUIET, **os.environ, **_SERVER_ENVIRONMENT},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=self.log,
@@ -164,6 +164,8 @@ class WarmHost:
                     pass
 
 
+# c10d warns of every name that it cannot look up; a learner can set it otherwise
+_QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 _SERVER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
     "OPENBLAS_NUM_THREADS": "1",

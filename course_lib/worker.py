@@ -93,6 +93,7 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
+    weakref.finalize._registry.clear()  # torch has hundreds, slow to run
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.enable()

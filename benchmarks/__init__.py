@@ -1,0 +1,1 @@
+"""What the course's own tools cost, measured against the alternatives."""

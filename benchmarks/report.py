@@ -1,0 +1,33 @@
+"""What all reports share: Markdown tables, and under which conditions was measured."""
+
+import os
+import platform
+from datetime import date
+from importlib.metadata import version
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; a cell that holds ` | ` fills two columns."""
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    columns = lines[0].count(" | ") + 1
+    return "\n".join([lines[0], "|---" * columns + "|", *lines[1:], ""])
+
+
+def conditions() -> str:
+    """Date, versions and processor in one line."""
+    return (
+        f"{date.today()}, Python {platform.python_version()}, torch {version('torch')},"
+        f" {processor()}, {os.cpu_count()} cores.\n"
+    )
+
+
+def processor() -> str:
+    """The processor's model name."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [
+                line.split(":")[1].strip() for line in file if "model name" in line
+            ]
+        return names[0]
+    except (OSError, IndexError):
+        return platform.processor() or platform.machine()

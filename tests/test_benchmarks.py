@@ -1,0 +1,146 @@
+import pytest
+
+from benchmarks import launching, ranks
+from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.helper import Helper, LaunchFailed
+
+
+class Echo:
+    """A helper whose ranks answer at once."""
+
+    def __init__(self, way, wrong=0.0):
+        self.way, self.wrong = way, wrong
+
+    def ask(self, world_size):
+        self.world_size = world_size
+
+    def answer(self):
+        total = sum(range(self.world_size)) + self.wrong
+        return 0.001, [float(total)] * self.world_size
+
+
+class Shaky(Echo):
+    """A helper whose first launches fail."""
+
+    def __init__(self, way, bad):
+        super().__init__(way)
+        self.bad, self.failures = bad, 0
+
+    def answer(self):
+        if self.failures < self.bad:
+            raise LaunchFailed("not done after 60 s")
+        return super().answer()
+
+    def renew(self):
+        self.failures += 1
+
+
+def echoes():
+    return {way: Echo(way) for way in launching.TITLES}
+
+
+def times_of(**milliseconds):
+    """Times with the same median for every world size."""
+    return {
+        (way, n): [ms / 1e3, ms / 1e3, ms]
+        for way, ms in milliseconds.items()
+        for n in launching.SIZES
+    }
+
+
+def test_slow_ways_are_measured_in_every_fourth_round():
+    times = launching.measure(echoes(), 8)
+    counts = {way: len(times[way, 8]) for way in launching.TITLES}
+    slow = dict.fromkeys(launching.SLOW, 2)
+    assert counts == dict.fromkeys(("warm", "kept", "notebook"), 8) | slow
+
+
+def test_every_way_comes_first_in_some_round():
+    ways = list(launching.TITLES)
+    firsts = {launching.order(ways, turn)[0] for turn in range(24)}
+    assert firsts == set(ways)
+
+
+def test_a_wrong_sum_stops_the_measurement_and_names_the_way():
+    helpers = echoes() | {"kept": Echo("kept", wrong=0.5)}
+    with pytest.raises(
+        RuntimeError, match=r"2 ranks by kept.*\[1.5, 1.5\].*\[1.0, 1.0\]"
+    ):
+        launching.measure(helpers, 1)
+
+
+def test_the_ratio_compares_medians():
+    times = {("warm", 2): [1.0, 2.0, 30.0], ("spawn", 2): [50.0, 90.0, 100.0]}
+    assert launching.ratio(times, "spawn", 2) == 45
+
+
+@pytest.mark.parametrize(("kept", "met"), [(21, ["yes", "no"]), (26, ["yes", "yes"])])
+def test_the_report_says_which_goals_are_met(kept, met):
+    times = times_of(
+        warm=60, cold=2000, kept=kept, notebook=50, spawn=2400, torchrun=4100
+    )
+    lines = launching.describe(times, {}).splitlines()
+    verdicts = [
+        line.split(" | ")[-1].strip(" |") for line in lines if "ranks: " in line
+    ]
+    assert verdicts == ["yes", "no", "no", *met]
+
+
+def test_all_rows_of_a_table_have_the_same_number_of_columns():
+    times = launching.measure(echoes(), 1)
+    rows = [
+        line for line in launching.describe(times, {}).splitlines() if line[:1] == "|"
+    ]
+    widths = [line.replace("---", "").count("|") for line in rows]
+    assert widths == [8] * 8 + [4] * 7
+
+
+def test_a_launch_that_fails_is_repeated_twice_at_most():
+    assert launching.time_launch(Shaky("notebook", bad=2), 4) == 0.001
+    with pytest.raises(LaunchFailed):
+        launching.time_launch(Shaky("notebook", bad=3), 4)
+
+
+def test_the_report_tells_which_way_failed_how_often():
+    times = launching.measure(echoes(), 4)
+    text = launching.describe(times, {"notebook": 2, "warm": 0})
+    assert "`notebook_launcher`: 2 of 14 launches hung or failed" in text
+    assert text.count("hung or failed") == 1
+
+
+def test_sums_are_read_from_between_other_output():
+    output = "W1105 a warning\n1 the sum is 1.0\n0 the sum is 1.0\n"
+    assert ranks.read_sums(output) == [(1, 1.0), (0, 1.0)]
+
+
+def test_kept_workers_do_one_job_after_another(tmp_path):
+    helper = Helper("kept", most=3, folder=str(tmp_path))
+    sums = []
+    for world_size in (2, 3, 2):
+        helper.ask(world_size)
+        sums.append(helper.answer()[1])
+    helper.close()
+    assert sums == [[1.0] * 2, [3.0] * 3, [1.0] * 2]
+    assert helper.process.exitcode == 0
+
+
+def test_a_launch_that_fails_is_reported_with_its_reason(tmp_path):
+    helper = Helper("no such way", most=2, folder=str(tmp_path))
+    helper.ask(2)
+    with pytest.raises(LaunchFailed, match="KeyError: 'no such way'"):
+        helper.answer()
+    helper.close()
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1", "two"])
+def test_a_number_of_rounds_that_makes_no_sense_is_refused(rounds, capsys):
+    with pytest.raises(SystemExit):
+        main([f"--rounds={rounds}"])
+    assert "give a whole number above 0" in capsys.readouterr().err
+
+
+def test_an_unknown_benchmark_is_refused_with_the_known_names(capsys):
+    with pytest.raises(SystemExit):
+        main(["lunching"])
+    assert "no benchmark 'lunching'" in capsys.readouterr().err
+    assert "launching" in BENCHMARKS
