@@ -8,6 +8,7 @@ import time
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 0.3  # seconds
+_HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 
 
 def available() -> bool:
@@ -39,6 +40,23 @@ def adopt_orphans() -> None:
 def _prctl(option, value):
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def use_huge_pages() -> None:
+    """Move this process's own memory into pages of 2 MiB, where the system has them.
+
+    A fork copies the table of pages, not the pages: with large ones it takes a third of
+    the time, and so does the end of the forked process.
+    """
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps") as file:
+        lines = [line.split() for line in file]
+    for span, rights, _, _, inode, *name in lines:
+        if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
+            first, last = (int(address, 16) for address in span.split("-"))
+            # page by page, since one that cannot be moved ends the call
+            for start in range(-(-first // _HUGE) * _HUGE, last - _HUGE + 1, _HUGE):
+                madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
 
 
 def children() -> list[int]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 
-from course_lib import wire
+from course_lib import linux, wire
 from course_lib.errors import LaunchError
 
 # read when torch or its libraries are imported: a change needs a new server
@@ -203,6 +203,8 @@ def main(control: int, owner: int) -> None:
                 break
         elif wanted:
             _import(wanted.pop(0))
+            if not wanted:
+                linux.use_huge_pages()
     _wait_for_agents()
 
 

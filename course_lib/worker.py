@@ -221,7 +221,8 @@ def _scatter_seeds():
     # forked ranks would share one state, which hides a forgotten seed or broadcast
     random.seed()
     numpy.random.seed()
-    torch.seed()
+    # with GPUs their generators too, which takes longer
+    torch.seed() if torch.cuda.device_count() else torch.default_generator.seed()
     torch.set_num_threads(1)
 
 
