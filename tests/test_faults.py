@@ -299,6 +299,16 @@ def test_an_interrupted_kernel_launches_again_at_once(kernel):
     )
 
 
+def test_a_second_interrupt_does_not_disturb_the_first(kernel):
+    message_id = _hangs(kernel)
+    for _ in range(3):
+        kernel.manager.interrupt_kernel()
+    assert "interrupted" in error(kernel.finish(message_id))
+    assert "[0, 1]" in shown(
+        kernel.run("list(cl.launch(lambda rank, world_size: rank))")
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_kernel_takes_server_and_ranks_with_it(number):
     kernel = Kernel()
