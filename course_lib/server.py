@@ -96,6 +96,7 @@ def _end():
         _current.control.close()
         _current.process.kill()
         _current.process.wait()
+        _current.log.close()
 
 
 class WarmHost:

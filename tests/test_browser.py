@@ -121,10 +121,10 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
 
 def test_sliders_change_the_advice(page):
     cell = run_to(page, "interact(advise")
-    cell.get_by_text("so: split the model").wait_for()
-    cell.locator(".noUi-handle").first.focus()
-    page.keyboard.press("Home")  # the smallest model
     cell.get_by_text("so: split the data").wait_for()
+    cell.locator(".noUi-handle").first.focus()
+    page.keyboard.press("End")  # the largest model
+    cell.get_by_text("so: split the model").wait_for()
 
 
 def test_pressing_i_twice_stops_a_launch(page):
