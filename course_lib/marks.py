@@ -169,14 +169,24 @@ def _join(last: list, row: list) -> bool:
     return True
 
 
-def communication(ops: list[Op], calls: list[Call], messages: list[Span]) -> list[Mark]:
-    """Return the collectives, sends and receives of a rank, by start."""
+def communication(
+    ops: list[Op], calls: list[Call], messages: list[Span], *, awaited=()
+) -> list[Mark]:
+    """Return the collectives, sends and receives of a rank, by start.
+
+    What begins in one of the spans `awaited` has ended when the span does.
+    """
+    awaited = outermost(awaited)
     hosts = outermost(op for op in ops if op.name.startswith("c10d::"))
     barriers = [host for host in hosts if "monitored" in host.name]
     runs = [op for op in ops if op.name.startswith(RUNS)]
     runs = [run for run in runs if not within(barriers, run.start)] + barriers
     marks, seen, messages = {}, Counter(), outermost(messages)
     for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
+        # gloo's thread notes the end after it told the waiting one, which may use the
+        # core meanwhile
+        end = within(awaited, run.start)
+        run = run._replace(stop=min(run.stop, end.stop)) if end else run
         host = within(hosts, call.start if call else run.launch or run.start)
         name = _collective((host or run).name)
         if name in ("send", "recv"):

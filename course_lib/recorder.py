@@ -101,7 +101,11 @@ class _Session:
         regions = [Span("optimizer", op.start, op.stop) for op in steps]
         regions += self.regions + [Span(*region, now) for region in self.open[:1]]
         calls = [c for c in read_calls(_entries()) if self.since <= c.start <= now]
-        self.marks += segments(ops, regions) + communication(ops, calls, self.messages)
+        # DDP's backward returns when its all-reduces have ended
+        ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
+        awaited = [span for span in regions if ddp and span.name == "backward"]
+        self.marks += segments(ops, regions)
+        self.marks += communication(ops, calls, self.messages, awaited=awaited)
 
     def enter(self, name: str) -> None:
         if threading.get_ident() != self.thread:

@@ -141,6 +141,13 @@ def test_runs_of_gloo_meet_their_calls_in_order():
     assert [(mark.sequence, mark.bytes) for mark in found] == [(1, 4), (2, 16)]
 
 
+def test_a_collective_has_ended_when_the_backward_that_awaits_it_has():
+    found = marks.communication(
+        [run(2, 9), run(11, 12)], [], [], awaited=[span("", 1, 5)]
+    )
+    assert [(mark.start * 1e3, mark.stop * 1e3) for mark in found] == [(2, 5), (11, 12)]
+
+
 def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
     host = op("c10d::reduce_scatter_", 0, 1)
     calls = [call(0.2, 3), call(0.4, 4)]
@@ -383,6 +390,14 @@ def test_a_subgroup_is_no_collective_of_the_others(tapes):
     own = [mark for mark in tapes[0] if mark.bytes == 12 and mark.group]
     assert len(own) == 1
     assert own[0].group not in {mark.group for mark in tapes[1]}
+
+
+def test_no_all_reduce_of_ddp_lasts_into_the_optimizer(trace):
+    steps = trace.select(name="optimizer")
+    assert len(steps) >= 6
+    for step in steps:
+        calls = trace.select(rank=step.rank, name="all_reduce")
+        assert not [call for call in calls if call.start < step.start < call.stop]
 
 
 def test_messages_and_collectives_have_their_names_and_bytes(trace):
