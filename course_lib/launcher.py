@@ -107,10 +107,12 @@ class _Launch:
             "trace": self.asked.trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
-        self.began = self.since = time.monotonic()
-        self.host = _host(job, files)
-        self.title = describe(self.world_size) + self.host.how
+        start_host = _host()
+        self.title = describe(self.world_size) + start_host.how
+        # first, because an interrupt from here on is told on the screen
         self.screen = Screen(self.world_size, self.title)
+        self.began = self.since = time.monotonic()
+        self.host = start_host(job, files)
         for file in self.host.wait_on():
             self.events.register(file, selectors.EVENT_READ, None)
         for rank in range(self.world_size):
@@ -263,14 +265,15 @@ def describe(world_size: int) -> str:
     return f"{count} on the CPU, one thread each{why}"
 
 
-def _host(job, files):
+def _host():
+    """What starts the ranks on this system."""
     if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
         from course_lib.server import WarmHost
 
-        return WarmHost(job, files)
+        return WarmHost
     from course_lib.plain import PlainHost
 
-    return PlainHost(job, files)
+    return PlainHost
 
 
 def _file():

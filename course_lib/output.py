@@ -77,8 +77,8 @@ class Screen:
         self.tapes = [Tape() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
-        self._area = _open_area(self)
         self._shown, self._dirty, self._live = time.monotonic(), False, True
+        self._area = _open_area(self)  # last, because it draws this screen
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank wrote."""
@@ -169,20 +169,7 @@ def _open_area(screen):
         return None
     from IPython.display import display
 
-    return display(Blank(screen.title), display_id=True)
-
-
-class Blank:
-    """The first picture of a cell's output area: the title alone."""
-
-    def __init__(self, title: str):
-        self.title = title
-
-    def _repr_html_(self):
-        return f'<div style="opacity:.75;font-size:90%">{html.escape(self.title)}</div>'
-
-    def __repr__(self):
-        return self.title
+    return display(screen, display_id=True)
 
 
 def in_notebook() -> bool:

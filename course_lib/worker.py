@@ -103,19 +103,18 @@ def _report(place, setup, body, *, result):
     """Run the function, write what became of it, return the exit code of this rank."""
     from course_lib import payload
 
-    record = {"status": "starting", "events": None}
     code = 0
     try:
         _surround(place, pickle.load(setup))
         fn, args, kwargs = payload.load(body)
-        record |= _call(place, fn, args=args, kwargs=kwargs)
+        record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        record |= _failure("exited", end) | {"exit": code}
+        record = _failure("exited", end) | {"exit": code}
         code = code or 1  # to leave early is a failure, to be seen at once
     except BaseException as error:
         code = 1
-        record |= _failure("raised", error)
+        record = _failure("raised", error)
     _flush()
     try:
         payload.dump(record, result)
