@@ -27,14 +27,20 @@ class UsageError(CourseError, ValueError):
 
 
 class LaunchError(CourseError, RuntimeError):
-    """A launch failed: `rank` is the first that did, `details` its whole traceback."""
+    """A launch failed: `rank` is the first that did, `details` its whole traceback.
+
+    `kind` is the name of the exception that it raised, else "exited", "killed", "left",
+    "unsendable", "lost" (its connection) or "late"; `where` has the stack of each rank
+    that was still running.
+    """
 
     last = None
 
-    def __init__(self, message, *, rank=None, details=""):
+    def __init__(self, message, *, rank=None, details="", kind="", where=None):
         super().__init__(message)
         LaunchError.last = self
-        self.rank, self.details = rank, details
+        self.rank, self.details, self.kind = rank, details, kind
+        self.where = where or {}
 
 
 class LaunchTimeout(LaunchError, TimeoutError):

@@ -49,10 +49,15 @@ def launch(
         timeout=timeout,
         nodes=nodes,
     )
-    with _Launch(asked) as run:
-        run.start()
-        run.follow()
-        return run.results()
+    return run(asked)
+
+
+def run(asked: request.Request, *, quiet: bool = False) -> Results:
+    """Start what was asked for; `quiet` shows nothing until a rank prints."""
+    with _Launch(asked, quiet=quiet) as launched:
+        launched.start()
+        launched.follow()
+        return launched.results()
 
 
 def _refuse_inside_rank():
@@ -66,7 +71,8 @@ def _refuse_inside_rank():
 class _Launch:
     """One launch in flight: processes, their pipes and files, what is known of them."""
 
-    def __init__(self, asked):
+    def __init__(self, asked, *, quiet):
+        self.quiet = quiet
         self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
@@ -81,7 +87,7 @@ class _Launch:
         try:
             if kind is KeyboardInterrupt and self.host:
                 with _undisturbed():
-                    message = self._whereabouts("interrupted")
+                    message, _ = self._whereabouts("interrupted")
                 raise LaunchInterrupted(message) from None
         finally:
             self._stop()
@@ -110,7 +116,7 @@ class _Launch:
         start_host = _host()
         self.title = describe(self.world_size) + start_host.how
         # first, because an interrupt from here on is told on the screen
-        self.screen = Screen(self.world_size, self.title)
+        self.screen = Screen(self.world_size, self.title, quiet=self.quiet)
         self.began = self.since = time.monotonic()
         self.host = start_host(job, files)
         for file in self.host.wait_on():
@@ -135,7 +141,7 @@ class _Launch:
         while len(self.ends) < self.world_size and not self._failing():
             self._step(0.02)
             if timeout and time.monotonic() > self.since + timeout:
-                raise LaunchTimeout(self._whereabouts(f"not done after {timeout:g} s"))
+                self._late(f"not done after {timeout:g} s")
         if outcome.culprit(self.ends.values()):
             self._fail()
 
@@ -185,8 +191,12 @@ class _Launch:
             world_size=self.world_size,
         ) from None
 
+    def _late(self, what):
+        message, where = self._whereabouts(what)
+        raise LaunchTimeout(message, kind="late", where=where) from None
+
     def _whereabouts(self, what):
-        """Stop all ranks; a message that tells for each one where it was."""
+        """Stop all ranks; a message that tells where each one was, and the stacks."""
         where = self._ask_where()
         self._stop()
         self.screen.close(what)
@@ -196,7 +206,7 @@ class _Launch:
                 f"was in {whereabouts(where[rank])}" if rank in where else "had ended"
             )
             lines.append(f"rank {rank} {there}")
-        return "\n".join(lines)
+        return "\n".join(lines), where
 
     def _ask_where(self):
         """The stack of every rank that still runs."""

@@ -83,14 +83,21 @@ def explain(
 ) -> LaunchError:
     """The error for a failed launch; `stacks` are those of ranks that still ran."""
     end = culprit(ends)
-    lines = [f"rank {end.rank} of {world_size} {_what(end, name, _gone(end, ends))}"]
+    gone = _gone(end, ends)
+    lines = [f"rank {end.rank} of {world_size} {_what(end, name, gone)}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_still_running(stacks)]
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
-    text = "\n".join(lines).rstrip()
-    return LaunchError(text, rank=end.rank, details=end.record.get("details", ""))
+    kind = "lost" if gone else end.status
+    return LaunchError(
+        "\n".join(lines).rstrip(),
+        rank=end.rank,
+        details=end.record.get("details", ""),
+        kind=end.record["kind"] if kind == "raised" else kind,
+        where=stacks if kind != "lost" else {end.rank: end.frames, **stacks},
+    )
 
 
 def _same(end, ends):

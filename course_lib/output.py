@@ -71,18 +71,25 @@ class Tape:
 
 
 class Screen:
-    """The output of all ranks, shown in the cell (or on the terminal) as it comes."""
+    """The output of all ranks, shown in the cell (or on the terminal) as it comes.
 
-    def __init__(self, world_size: int, title: str):
+    A quiet screen opens with the first output.
+    """
+
+    def __init__(self, world_size: int, title: str, *, quiet: bool = False):
         self.tapes = [Tape() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
         self._shown, self._dirty, self._live = time.monotonic(), False, True
-        self._area = _open_area(self)  # last, because it draws this screen
+        # last, because it draws this screen
+        self._area = None if quiet else _open_area(self)
+        self._quiet = quiet
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank wrote."""
         numbers = self.tapes[rank].feed(data)
+        if self._quiet:
+            self._area, self._quiet = _open_area(self), False
         if self._area is None:
             _print(rank, [self.tapes[rank].rows[number] for number in numbers])
         self._recent.extend((rank, number) for number in numbers)

@@ -11,17 +11,25 @@ import pytest
 import course_lib
 
 ROOT = Path(course_lib.__file__).parent
-MODULES = {path.stem: path for path in ROOT.glob("*.py")}
+
+
+def dotted(path):
+    """`checks.stage04.shards`; a package by its folder."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+MODULES = {dotted(path): path for path in ROOT.rglob("*.py")}
 
 
 def imports(path):
     """The modules of the package that a module imports, at its head or inside."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "course_lib":
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module.startswith("course_lib."):
-            found.add(node.module.split(".")[1])
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("course_lib"):
+            home = node.module.removeprefix("course_lib").lstrip(".")
+            found |= {home, *(f"{home}.{a.name}".lstrip(".") for a in node.names)}
     return found & set(MODULES)
 
 

@@ -1,0 +1,141 @@
+"""Exercise 4.1: which rank reads which sample."""
+
+import operator
+
+from course_lib import plots
+from course_lib.attempt import Attempt, Wrong
+from course_lib.results import short
+
+_SIZES = ((30, 3), (10, 4), (10, 3), (8, 2), (7, 1), (3, 5), (2, 7))
+_TELLING = 4  # of them: with few samples different mistakes give the same
+_DRAWN = (10, 4)
+
+
+def check_shards(attempt: Attempt) -> str:
+    """Compare every rank's samples with those of DistributedSampler.
+
+    https://docs.pytorch.org/docs/stable/data.html
+    """
+    (found,) = attempt(_deal, world_size=1)
+    _draw(attempt, found[_SIZES.index(_DRAWN)])
+    for (count, ranks), shards in zip(_SIZES, found):
+        for rank, expected in enumerate(_dealt(count, ranks)):
+            if shards[rank] != expected:
+                raise Wrong(
+                    f"rank {rank} of {ranks} gets {shards[rank]} of {count} samples,"
+                    f" expected {expected}",
+                    _why(found),
+                )
+    return f"{len(_SIZES)} cases on 1 to 7 ranks, all as DistributedSampler deals"
+
+
+def _deal(rank, world_size, answer):
+    return [[_numbers(answer(n, r, of)) for r in range(of)] for n, of in _SIZES]
+
+
+def _numbers(value):
+    try:
+        return [operator.index(number) for number in value]
+    except TypeError:
+        return short(value)
+
+
+def _draw(attempt, shards):
+    count, _ = _DRAWN
+    lists = [shard for shard in shards if isinstance(shard, list)]
+    drawable = all(0 <= i < count for shard in lists for i in shard)
+    if len(lists) == len(shards) and drawable:
+        attempt.picture = lambda: plots.plot_sharding(shards, num_samples=count)
+
+
+def _length(count, ranks):
+    return -(-count // ranks)
+
+
+def _padded(count, ranks):
+    return [i % count for i in range(_length(count, ranks) * ranks)]
+
+
+def _dealt(count, ranks):
+    return _shares(_padded(count, ranks), ranks)
+
+
+def _shares(every, ranks):
+    return [every[rank::ranks] for rank in range(ranks)]
+
+
+def _blocks(every, ranks):
+    length = _length(len(every), ranks)
+    return [every[rank * length :][:length] for rank in range(ranks)]
+
+
+def _filled(count, ranks, filler):
+    missing = _length(count, ranks) * ranks - count
+    return _shares([*range(count), *[filler] * missing], ranks)
+
+
+def _own(count, ranks):
+    shares = _shares(list(range(count)), ranks)
+    return [(share * 2)[: _length(count, ranks)] for share in shares]
+
+
+# what each mistake hands out; the first that gives the same is the learner's
+_MISTAKES = (
+    (
+        lambda n, of: _shares(list(range(n)), of),
+        "The ranks get different numbers of samples. One of them may then have a batch"
+        " more, and wait for ever in its all-reduce. Pad the list first.",
+    ),
+    (
+        lambda n, of: _shares(list(range(n // of * of)), of),
+        "You drop the samples that are left over, so nobody reads them. Make the list"
+        " longer, not shorter.",
+    ),
+    (
+        lambda n, of: _blocks(_padded(n, of), of),
+        "These are blocks of neighbours. DistributedSampler deals like cards: one to"
+        " each rank in turn.",
+    ),
+    (
+        lambda n, of: _blocks(list(range(n)), of),
+        "These are blocks of neighbours, and the last one is short. Pad the list, then"
+        " deal it like cards.",
+    ),
+    (
+        lambda n, of: [list(range(n))] * of,
+        "Every rank gets everything, so nothing is shared out. Take every"
+        " world_size-th sample, from your rank on.",
+    ),
+    (
+        lambda n, of: _filled(n, of, n - 1),
+        "You pad by repeating the last sample. The padding starts again from sample 0.",
+    ),
+    (
+        lambda n, of: _filled(n, of, 0),
+        "You pad with sample 0 alone. The padding goes on counting: 0, 1, 2 …",
+    ),
+    (
+        _own,
+        "A rank that is short repeats a sample of its own. The padding belongs at the"
+        " end of the whole list, before it is dealt.",
+    ),
+    (
+        lambda n, of: [_dealt(n, of)[(rank + 1) % of] for rank in range(of)],
+        "Each rank has what the next one should have. The first rank is 0.",
+    ),
+)
+
+
+def _why(found):
+    if isinstance(found[0][0], str):
+        return "Return a list of sample numbers: whole numbers from 0."
+    telling = list(zip(_SIZES, found))[:_TELLING]
+    for gives, hint in _MISTAKES:
+        if all(gives(*size) == shards for size, shards in telling):
+            return hint
+    if all(_dealt(*size) == shards for size, shards in telling):
+        return (
+            "With more ranks than samples the list starts again several times, until"
+            " each rank has one."
+        )
+    return "Write the padded list of 10 samples for 4 ranks on paper, then deal it."

@@ -1,0 +1,85 @@
+"""The red thread: one small model on the digits, trained by one plain process.
+
+What several ranks compute is compared with this.
+"""
+
+import torch
+from torch import nn
+
+from course_lib.data import digits
+
+RATE = 0.1  # learning rate of every exercise
+
+
+def network(seed: int = 0) -> nn.Module:
+    """A small network for the digits, f32[n, 1, 8, 8] to f32[n, 10]."""
+    return _seeded(seed, unseeded)
+
+
+def network_with_norm(seed: int = 0) -> nn.Module:
+    """The same with BatchNorm, whose running statistics are buffers."""
+    return _seeded(seed, lambda: unseeded(nn.BatchNorm1d(32)))
+
+
+def unseeded(*middle: nn.Module) -> nn.Module:
+    """The network with the random numbers that come next."""
+    layers = [nn.Linear(64, 32), *middle, nn.ReLU(), nn.Linear(32, 10)]
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+def _seeded(seed, make):
+    """A model, made without a trace in the notebook's random state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def samples(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first `count` digits of the training part: images and labels."""
+    train, _ = digits()
+    images, labels = train.tensors
+    return images[:count], labels[:count]
+
+
+def size(model: nn.Module) -> int:
+    """The bytes of all parameters, which is what their gradients have, too."""
+    return sum(p.numel() * p.element_size() for p in model.parameters())
+
+
+def optimizer(model: nn.Module, *, scale: float = 1.0) -> torch.optim.Optimizer:
+    """The optimizer of every exercise: SGD with rate 0.1."""
+    return torch.optim.SGD(model.parameters(), lr=RATE * scale)
+
+
+def weights_after(batches, *, start: dict | None = None, scale=1.0, zero=True) -> dict:
+    """The weights after one step per batch, a pair of images and labels.
+
+    The loss is the mean cross-entropy. For known mistakes: other weights at the
+    `start`, gradients times `scale`, or never set to zero.
+    """
+    model = network()
+    if start:
+        model.load_state_dict(start)
+    sgd = optimizer(model, scale=scale)
+    for images, labels in batches:
+        if zero:
+            sgd.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        sgd.step()
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def batches(data, order, *, batch: int, epochs: int):
+    """The batches of a training; `order(count, epoch)` lists an epoch's samples."""
+    images, labels = data
+    for epoch in range(epochs):
+        for part in order(len(images), epoch).split(batch):
+            yield images[part], labels[part]
+
+
+def shuffled(count: int, epoch: int) -> torch.Tensor:
+    """The order of DistributedSampler with its own seed, of all ranks together.
+
+    https://docs.pytorch.org/docs/stable/data.html
+    """
+    return torch.randperm(count, generator=torch.Generator().manual_seed(epoch))
