@@ -3,6 +3,7 @@
 import html
 import importlib
 import pkgutil
+import textwrap
 
 from course_lib import checks, progress
 from course_lib.attempt import SECONDS, Attempt, Exercise, Missing, Wrong
@@ -10,6 +11,7 @@ from course_lib.errors import CourseError, UsageError
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
 _ANSI = {"✗": "\x1b[31m", "○": "\x1b[33m"}
+_WIDTH = 80  # columns; a cell would break longer lines inside a word
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -18,7 +20,14 @@ class Unsolved(CourseError):
 
     def _render_traceback_(self):
         head, *rest = str(self).split("\n")
-        return [f"{_ANSI[head[0]]}{_BOLD}{head}{_PLAIN}", *rest]
+        first = "\n".join(_wrap(head))
+        rest = [part for line in rest for part in _wrap(line)]
+        return [f"{_ANSI[head[0]]}{_BOLD}{first}{_PLAIN}", *rest]
+
+
+def _wrap(line):
+    """Lines of prose that fit a cell; lines of code as they are."""
+    return [line] if line.startswith(" ") or not line else textwrap.wrap(line, _WIDTH)
 
 
 class NotYet(Unsolved):
@@ -138,7 +147,7 @@ class Summary:
         self.rows = [_standing(exercise) for exercise in exercises]
         done = sum(mark == "✓" for mark, *_ in self.rows)
         minutes = sum(row[-1] for row in self.rows if row[0] != "✓")
-        left = f"; about {minutes} minutes for the others" if minutes else ""
+        left = f", about {minutes} minutes to go" if minutes else ""
         self.title = f"{done} of {len(self.rows)} exercises right{left}"
 
     def __repr__(self):
