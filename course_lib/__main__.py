@@ -1,4 +1,4 @@
-"""The commands of the course: `python -m course_lib doctor` and `run`."""
+"""The commands of the course: `python -m course_lib doctor`, `run` and `release`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,17 @@ def run(args: list[str]) -> int:
     return runner.main(args)
 
 
+def release(args: list[str]) -> int:
+    """Make exercises from solutions as `course_lib.release` does."""
+    from course_lib import release
+
+    return release.main(args)
+
+
 COMMANDS = {
     "doctor": (doctor, "what this machine offers, and how to get the rest"),
     "run": (run, "execute notebooks; `run --help` says how"),
+    "release": (release, "make exercises from solutions; `release --help` says how"),
 }
 
 

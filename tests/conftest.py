@@ -1,4 +1,4 @@
-"""Shared fixtures, and a summary that counts tests, notebooks and cells."""
+"""Shared fixtures: what is left of processes and shared files."""
 
 import glob
 import os
@@ -7,20 +7,6 @@ import time
 
 import psutil
 import pytest
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Say how much ran; pytest itself lists every skip with its reason (-ra)."""
-    passed = terminalreporter.stats.get("passed", [])
-    cells = [report for report in passed if ".ipynb" in report.nodeid]
-    notebooks = {report.nodeid.split("::")[0] for report in cells}
-    tests = len(passed) - len(cells)
-    skipped = len(terminalreporter.stats.get("skipped", []))
-    terminalreporter.write_line(
-        f"passed: {tests} tests,"
-        f" {len(notebooks)} notebooks with {len(cells)} code cells;"
-        f" skipped: {skipped}"
-    )
 
 
 def becomes(condition, seconds=20.0):

@@ -1,5 +1,6 @@
 """JupyterLab as a learner sees it, driven in Chromium."""
 
+import os
 import re
 import shutil
 import socket
@@ -22,7 +23,9 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-LESSON = Path(__file__).parent.parent / "notebooks" / "00_start_here.ipynb"
+ROOT = Path(__file__).parent.parent
+LESSON = ROOT / "notebooks" / "00_start_here.ipynb"
+EXERCISE = ROOT / "exercises" / "04_distributed_data_parallel.ipynb"
 
 pytestmark = [
     pytest.mark.browser,
@@ -34,9 +37,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """The address of a JupyterLab with a copy of the lesson."""
+    """The address of a JupyterLab with copies of a lesson and an exercise."""
     folder = tmp_path_factory.mktemp("lab")
     shutil.copy(LESSON, folder)
+    shutil.copy(EXERCISE, folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = [
@@ -57,9 +61,11 @@ def lab(tmp_path_factory):
         stdout=log,
         stderr=log,
         start_new_session=True,
+        # what is done is kept beside the notebook, as for a learner
+        env={k: v for k, v in os.environ.items() if k != "COURSE_LIB_PROGRESS"},
     )
     assert becomes(lambda: _listens(port), seconds=60), (folder / "log.txt").read_text()
-    yield f"http://127.0.0.1:{port}/lab/tree/{LESSON.name}"
+    yield f"http://127.0.0.1:{port}/lab"
     below = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
     process.wait(30)
@@ -74,18 +80,38 @@ def _listens(port):
 
 
 @pytest.fixture(scope="module")
-def page(lab):
+def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        page.set_default_timeout(60_000)
-        page.goto(lab)
-        page.locator(".jp-Notebook .jp-Cell").first.click()
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
-        yield page
+        yield browser
         browser.close()
+
+
+def opened(browser, lab, path):
+    """A page with a notebook, its first cell chosen, its kernel idle."""
+    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    page.set_default_timeout(60_000)
+    # a workspace of its own, where no other notebook stands in a second tab
+    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path.name}")
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    wait_for_kernel(page)
+    return page
+
+
+def wait_for_kernel(page):
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+
+
+@pytest.fixture(scope="module")
+def page(lab, browser):
+    return opened(browser, lab, LESSON)
+
+
+@pytest.fixture(scope="module")
+def exercise(lab, browser):
+    return opened(browser, lab, EXERCISE)
 
 
 def run_to(page, text):
@@ -105,7 +131,7 @@ def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
     cell = run_to(page, "cl.plot_timeline(results.trace)")
     picture = cell.locator("img[alt]").last
     picture.wait_for()
-    assert re.search(r"2 ranks.*rank 0 waits", picture.get_attribute("alt"), re.S)
+    assert re.search(r"2 ranks.*rank \d waits", picture.get_attribute("alt"), re.S)
     assert picture.bounding_box()["width"] > 300
 
 
@@ -143,3 +169,40 @@ def test_pressing_i_twice_stops_a_launch(page):
     page.keyboard.press("i")
     page.keyboard.press("i")
     cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
+
+
+CHECK = 'cl.check("4.1", shard_indices)'
+ANSWER = """def shard_indices(num_samples, rank, world_size):
+length = -(-num_samples // world_size) * world_size
+return [i % num_samples for i in range(rank, length, world_size)]"""
+
+
+def test_a_check_of_the_stub_says_not_started(exercise):
+    cell = run_to(exercise, CHECK)
+    cell.get_by_text("4.1 not started").wait_for()
+
+
+def test_a_right_answer_is_drawn_and_praised(exercise):
+    stub = exercise.locator(".jp-CodeCell", has_text="def shard_indices").first
+    stub.locator(".cm-content").click()
+    exercise.keyboard.press("Control+A")
+    exercise.keyboard.insert_text(ANSWER.replace("\n", "\n    "))
+    exercise.keyboard.press("Shift+Enter")
+    cell = run_to(exercise, CHECK)
+    cell.get_by_text("4.1 right").wait_for()
+    assert cell.locator("img[alt*='held more than once']").is_visible()
+
+
+def test_what_is_done_is_still_there_after_a_restart(exercise):
+    exercise.keyboard.press("Escape")
+    exercise.keyboard.press("0")
+    exercise.keyboard.press("0")
+    exercise.locator(".jp-Dialog .jp-mod-accept").click()
+    wait_for_kernel(exercise)
+    setup = exercise.locator(".jp-CodeCell", has_text="import course_lib as cl").first
+    setup.click()
+    exercise.keyboard.press("Control+Enter")
+    exercise.locator(".jp-CodeCell", has_text="cl.summary()").first.click()
+    exercise.keyboard.press("Control+Enter")
+    cell = exercise.locator(".jp-CodeCell", has_text="cl.summary()").first
+    cell.get_by_text("1 of 7 exercises right").wait_for()

@@ -110,3 +110,20 @@ def test_ranks_that_still_ran_are_placed():
 def test_ranks_that_were_ending_are_not_placed():
     stacks = {1: [Frame("<frozen importlib>", 7, "load")]}
     assert "rank 1" not in message(raised(0, 1.0), stacks=stacks)
+
+
+def kind(*ends):
+    return explain(list(ends), {}, name="train", world_size=2).kind
+
+
+def test_the_error_tells_the_kind_of_failure_to_programs():
+    assert kind(raised(0, at=1.0)) == "ValueError"
+    assert kind(lost(0, at=1.0), End(1, 0, 1.0, RETURNED)) == "lost"
+    assert kind(End(0, -9, 1.0)) == "killed"
+    assert kind(End(0, 7, 1.0)) == "left"
+
+
+def test_the_error_holds_where_the_other_ranks_were():
+    stacks = {1: [Frame("train.py", 7, "train")]}
+    error = explain([raised(0, at=1.0)], stacks, name="train", world_size=2)
+    assert error.where == stacks

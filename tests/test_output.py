@@ -1,6 +1,7 @@
 """What ranks print, as it is kept and as a notebook shows it."""
 
 from course_lib.output import Screen, Tape
+from tests.kernels import Kernel, shown
 
 
 def tape(*pieces):
@@ -105,3 +106,19 @@ def test_on_a_terminal_every_line_carries_its_rank(capsys):
 def test_on_a_terminal_a_last_line_without_newline_is_shown(capsys):
     screen((0, b"no newline")).close("1 s")
     assert capsys.readouterr().out == "[rank 0] no newline\n"
+
+
+QUIET = r"""
+from course_lib.output import Screen
+one, other = (Screen(2, "2 ranks", quiet=True) for _ in range(2))
+one.feed(0, b"hello\n")
+one.close("1 s")
+other.close("1 s")
+"""
+
+
+def test_a_quiet_screen_opens_with_the_first_output():
+    kernel = Kernel()
+    messages = kernel.run(QUIET)
+    kernel.close()
+    assert shown(messages) == "2 ranks, 1 s\n[rank 0] hello"

@@ -26,6 +26,7 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 TOP = {
     *("notebooks", "course_lib", "exercises", "solutions", "tests", "benchmarks"),
     *("Makefile", "README.md", "pyproject.toml", "constraints.txt", "environment.yml"),
+    "conftest.py",
 }
 
 

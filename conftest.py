@@ -1,0 +1,120 @@
+"""Notebooks as tests: exercises as they are shipped, how long each notebook takes."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
+_progress = pytest.StashKey[tuple]()
+
+
+def pytest_configure(config):
+    """Keep what the checks note away from a learner's own progress file."""
+    folder = tempfile.mkdtemp(prefix="progress-")
+    config.stash[_progress] = folder, os.environ.get("COURSE_LIB_PROGRESS")
+    # kernels inherit it
+    os.environ["COURSE_LIB_PROGRESS"] = os.path.join(folder, "progress.jsonl")
+
+
+def pytest_unconfigure(config):
+    """Put the environment back and remove the file."""
+    folder, before = config.stash[_progress]
+    del os.environ["COURSE_LIB_PROGRESS"]
+    if before is not None:
+        os.environ["COURSE_LIB_PROGRESS"] = before
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items):
+    """In exercises, a check passes if it says that its exercise is not started."""
+    for item in items:
+        if ROOT / "exercises" in item.path.parents and _is_check(item):
+            item.runtest = _not_started(item)
+
+
+def _is_check(item):
+    cell = getattr(item, "cell", None)  # nbval's items alone have one
+    return cell is not None and cell.metadata.get("nbgrader", {}).get("grade") is True
+
+
+def _not_started(item):
+    """A `runtest` for the item of a check whose answer is the stub."""
+    from nbval.plugin import NbCellError
+
+    run = item.runtest
+
+    def runtest():
+        # nbval goes on with the next cell whatever comes of this one
+        try:
+            run()
+        except NbCellError:
+            errors = [o.evalue for o in item.test_outputs if o.output_type == "error"]
+            if not any("not started" in error for error in errors):
+                raise
+        else:
+            item.raise_cell_error(
+                "this check accepts the stub (or an answer was written here): it has"
+                " to say 'not started'"
+            )
+
+    return runtest
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how much ran and how long each notebook took; no time fails a test.
+
+    pytest itself lists every skip with its reason (-ra).
+    """
+    passed = [_notebook(report) for report in terminalreporter.stats.get("passed", [])]
+    cells = Counter(name.partition("/")[0] for name in passed if name)
+    files = Counter(name.partition("/")[0] for name in {*passed} - {""})
+    counts = [_many(passed.count(""), "test")] + [
+        f"{_many(files[folder], kind)} ({_many(cells[folder], 'cell')})"
+        for folder, kind in KINDS.items()
+        if files[folder]
+    ]
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(f"passed: {', '.join(counts)}; skipped: {skipped}")
+    for line in _times(terminalreporter.stats):
+        terminalreporter.write_line(line)
+
+
+def _many(count, noun):
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _notebook(report):
+    """The notebook that a report is about, as pytest names it, or nothing."""
+    name = report.nodeid.partition("::")[0]
+    return name if name.endswith(".ipynb") else ""
+
+
+def _times(stats):
+    """A line for each notebook: its cells, its seconds, the seconds it may take."""
+    cells, seconds = Counter(), Counter()
+    everything = [report for reports in stats.values() for report in reports]
+    for report in everything:
+        # a kernel starts in the set-up of its first cell
+        if isinstance(report, pytest.TestReport) and _notebook(report):
+            seconds[_notebook(report)] += report.duration
+            cells[_notebook(report)] += report.when == "call"
+    for name in sorted(seconds):
+        line = f"{name}: {_many(cells[name], 'cell')}, {seconds[name]:.0f} s"
+        budget = _budget(ROOT / name)
+        over = ", TOO LONG" * (budget is not None and seconds[name] > budget)
+        yield f"{line} of {budget:g} s{over}" if budget else line
+
+
+def _budget(path):
+    """The seconds that a notebook may take by its metadata, or None."""
+    try:
+        metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+        return metadata["course"]["seconds"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

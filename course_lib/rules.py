@@ -1,0 +1,209 @@
+"""What a solution notebook must hold before an exercise is made from it."""
+
+import re
+
+SOLUTION_ONLY = "solution-only"  # the tag of cells that no exercise has
+_MARKER = re.compile(r"\s*### (BEGIN|END) SOLUTION\s*")
+_ALMOST = re.compile(r"\b(begin|end)\W+solution\b", re.IGNORECASE)
+_NAME = re.compile(r"(answer|check)-(\d+)-(\d+[a-z]?)(-[a-z-]+)?")
+_SKIPS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.MULTILINE)
+_TAGS = {"raises-exception", "skip-execution", "nbval-skip", "nbval-raises-exception"}
+_KEYS = {"schema_version", "grade_id", "grade", "solution", "locked", "task"}
+_ROLES = {
+    "answer": {"grade": False, "solution": True, "locked": False, "task": False},
+    "check": {"grade": True, "solution": False, "locked": True, "task": False},
+    "": {"grade": False, "solution": False, "task": False},
+}
+
+
+def role(cell) -> str:
+    """`answer`, `check` or an empty string, by the id of the cell."""
+    name = _NAME.fullmatch(cell.id)
+    return name[1] if name else ""
+
+
+def exercise(cell) -> str:
+    """The exercise that an answer or check is of: `4.5a` for the cell answer-4-5a."""
+    name = _NAME.fullmatch(cell.id)
+    return f"{name[2]}.{name[3]}" if name else ""
+
+
+def regions(source: str) -> list[tuple[int, int]]:
+    """First and last line of each solution region, markers included, counted from 0.
+
+    Errors: `ValueError` with the line of a marker without its partner or misspelled,
+    and for a region without code.
+    """
+    found, begin = [], None
+    lines = source.split("\n")
+    for number, line in enumerate(lines):
+        kind, here = _kind(line, number), f"line {number + 1}: ### "
+        if kind == "BEGIN" and begin is not None:
+            raise ValueError(
+                f"{here}BEGIN SOLUTION inside the region that began in line {begin + 1}"
+            )
+        if kind == "END" and begin is None:
+            raise ValueError(f"{here}END SOLUTION with no ### BEGIN SOLUTION before it")
+        if kind == "BEGIN":
+            begin = number
+        elif kind == "END":
+            found.append((begin, number))
+            begin = None
+    if begin is not None:
+        raise ValueError(f"line {begin + 1}: no ### END SOLUTION after this marker")
+    for first, last in found:
+        if not count(lines[first : last + 1]):
+            raise ValueError(f"line {first + 1}: a solution region without code")
+    return found
+
+
+def _kind(line, number):
+    """BEGIN, END, or nothing where the line is no marker."""
+    marker = _MARKER.fullmatch(line)
+    if not marker and _ALMOST.search(line):
+        raise ValueError(
+            f"line {number + 1}: found {line.strip()!r}; a marker is ### BEGIN SOLUTION"
+            " or ### END SOLUTION, alone on its line"
+        )
+    return marker and marker[1]
+
+
+def count(lines: list[str]) -> int:
+    """How many lines are code: neither blank nor a comment alone."""
+    return sum(not line.lstrip().startswith("#") for line in lines if line.strip())
+
+
+def problems(notebook) -> list[str]:
+    """What is wrong with a solution notebook, a sentence each with its cell."""
+    wrong = list(_format(notebook))
+    if wrong:  # the rest reads what these keep in order
+        return wrong
+    return [*_frame(notebook), *_cells(notebook), *_order(notebook)]
+
+
+def _format(notebook):
+    """Cell ids, then the schema: nbformat itself repairs ids without a word."""
+    import nbformat
+
+    version = notebook.get("nbformat", 0), notebook.get("nbformat_minor", 0)
+    if version[0] != 4 or version[1] < 5:
+        yield f"nbformat is {version[0]}.{version[1]}, cells have ids from 4.5 on"
+        return
+    ids = [cell.get("id") for cell in notebook.get("cells", [])]
+    for number, name in enumerate(ids):
+        if not name:
+            yield f"cell number {number + 1}: has no id"
+        elif name in ids[:number]:
+            yield f"cell {name}: another cell has this id too"
+    if all(ids) and len(set(ids)) == len(ids):
+        try:
+            nbformat.validate(notebook)
+        except nbformat.ValidationError as error:
+            yield f"{_place(error, ids)}not a valid notebook: {error.message}"
+
+
+def _place(error, ids):
+    """The cell in which a schema error is, as the beginning of a message."""
+    path = [*getattr(error, "absolute_path", ())]
+    return f"cell {ids[path[1]]}: " if path[:1] == ["cells"] and path[1:] else ""
+
+
+def _frame(notebook):
+    course = notebook.metadata.get("course", {})
+    if not isinstance(course.get("stage"), str):
+        yield 'metadata: course.stage is missing, as in "04"'
+    if not _positive(course.get("seconds")):
+        yield "metadata: course.seconds is missing: how long all cells may take"
+
+
+def _positive(value):
+    return type(value) in (int, float) and value > 0
+
+
+def _cells(notebook):
+    checks = (_run, _metadata, _answer, _check)
+    for cell in notebook.cells:
+        for one in checks:
+            yield from (f"cell {cell.id}: {text}" for text in one(cell))
+
+
+def _run(cell):
+    """Nothing may hide from a test run that a cell fails."""
+    for tag in sorted(_TAGS & set(cell.metadata.get("tags", []))):
+        yield f"has the tag {tag}: a cell of exercises or solutions runs without error"
+    if cell.cell_type == "code" and _SKIPS.search(cell.source):
+        yield "has an NBVAL comment that keeps the cell from being tested"
+
+
+def _metadata(cell):
+    given = cell.metadata.get("nbgrader")
+    kind = role(cell)
+    if given is None:
+        if kind:
+            yield f"is named as {kind} but has no nbgrader metadata"
+        return
+    keys = _KEYS | ({"points"} if given.get("grade") else set())
+    if set(given) != keys:
+        different = ", ".join(sorted(set(given) ^ keys))
+        yield f"nbgrader's keys are {', '.join(sorted(keys))}; not so here: {different}"
+        return
+    if given.schema_version != 3:
+        yield f"nbgrader.schema_version is {given.schema_version}, not 3"
+    if given.grade_id != cell.id:
+        yield f"nbgrader.grade_id is {given.grade_id}, not the id of the cell"
+    for key, wanted in _ROLES[kind].items():
+        if given[key] is not wanted:
+            name = f"named {kind}-…" if kind else "not named as check-4-1 or answer-4-1"
+            yield f"nbgrader.{key} is {given[key]}, in a cell {name} it is {wanted}"
+
+
+def _answer(cell):
+    if cell.cell_type != "code":
+        if role(cell) == "answer":
+            yield "an answer is a code cell"
+        return
+    try:
+        found = regions(cell.source)
+    except ValueError as error:
+        yield str(error)
+        return
+    if role(cell) != "answer":
+        if found and SOLUTION_ONLY not in cell.metadata.get("tags", []):
+            yield f"line {found[0][0] + 1}: a solution region outside an answer cell"
+        return
+    if not found:
+        yield "an answer without ### BEGIN SOLUTION and ### END SOLUTION"
+    if cell.metadata.get("tags"):
+        yield f"an answer has no tags, found {', '.join(cell.metadata.tags)}"
+
+
+def _check(cell):
+    if role(cell) != "check":
+        return
+    if cell.cell_type != "code":
+        yield "a check is a code cell"
+    for key in ("deletable", "editable"):
+        if cell.metadata.get(key) is not False:
+            yield f"a check has {key}: false in its metadata"
+    for key in ("timeout", "minutes"):
+        if not _positive(cell.metadata.get("course", {}).get(key)):
+            yield f"a check has course.{key} in its metadata, a number above 0"
+    if not _positive(cell.metadata.get("nbgrader", {}).get("points")):
+        yield "a check has points above 0"
+    if SOLUTION_ONLY in cell.metadata.get("tags", []):
+        yield f"a check cannot be {SOLUTION_ONLY}"
+
+
+def _order(notebook):
+    """Every check comes after the answers that it checks."""
+    for number, check in enumerate(notebook.cells):
+        if role(check) != "check":
+            continue
+        same = exercise(check)
+        pairs = enumerate(notebook.cells)
+        answers = [n for n, c in pairs if role(c) == "answer" and exercise(c) == same]
+        late = [notebook.cells[n].id for n in answers if n > number]
+        if not answers:
+            yield f"cell {check.id}: exercise {same} has no answer cell"
+        for name in late:
+            yield f"cell {check.id}: {name} comes after its check"
