@@ -71,12 +71,21 @@ def short(value) -> str:
     if isinstance(value, dict):
         inner = "{" + ", ".join(f"{k!r}: {short(v)}" for k, v in value.items()) + "}"
     elif type(value) in (list, tuple):
-        inner = f"{type(value).__name__} of {len(value)}: " + ", ".join(
-            map(short, value[:4])
-        )
+        inner = _sequence(value)
     else:
         inner = " ".join(_repr(value).split())
     return inner if len(inner) <= 60 else inner[:57] + "..."
+
+
+def _sequence(value):
+    """`[1, f32[8, 4]]` if it fits, else how many there are and the first."""
+    ends = "[]" if isinstance(value, list) else "()"
+    whole = ", ".join(map(short, value[:20]))
+    if len(value) <= 20 and len(whole) <= 50:
+        comma = "," if len(value) == 1 and ends == "()" else ""
+        return f"{ends[0]}{whole}{comma}{ends[1]}"
+    first = ", ".join(map(short, value[:4]))
+    return f"{type(value).__name__} of {len(value)}: {first}"
 
 
 def _repr(value):

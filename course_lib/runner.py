@@ -59,6 +59,9 @@ def tidy(notebook) -> None:
         cell.execution_count = number
         for output in cell.outputs:
             output.pop("transient", None)
+            if "text" in output:
+                # where this machine keeps its Python is of no use to readers
+                output.text = output.text.replace(sys.base_prefix, "/usr")
             if "execution_count" in output:
                 output.execution_count = number
             data = output.get("data", {})

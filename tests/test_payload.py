@@ -83,7 +83,9 @@ def test_functions_that_call_each_other_are_searched_once():
         (torch.tensor(1.5), "tensor(1.5000)"),
         (3, "3"),
         ({"loss": 0.5, "w": torch.zeros(2)}, "{'loss': 0.5, 'w': f32[2]}"),
-        ([1, 2], "list of 2: 1, 2"),
+        ([1, torch.zeros(2)], "[1, f32[2]]"),
+        ((0.5,), "(0.5,)"),
+        (list(range(30)), "list of 30: 0, 1, 2, 3"),
         ("x" * 100, "'" + "x" * 56 + "..."),
     ],
 )

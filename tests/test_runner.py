@@ -90,3 +90,10 @@ def test_a_mistake_on_purpose_is_kept(tmp_path, tag):
         nbformat.read(path, as_version=4).cells[0].outputs[0].ename
         == "ZeroDivisionError"
     )
+
+
+def test_the_folder_of_this_machines_python_is_not_kept(tmp_path):
+    path = notebook(tmp_path, "import sys; print(sys.base_prefix + '/lib')")
+    runner.main(["--save", str(path)])
+    (cell,) = nbformat.read(path, as_version=4).cells
+    assert cell.outputs[0].text == "/usr/lib\n"

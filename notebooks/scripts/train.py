@@ -1,0 +1,101 @@
+"""Train a network on handwritten digits: one process per GPU, or two on the CPU.
+
+torchrun --standalone --nproc-per-node=2 train.py    (torchrun starts the ranks)
+python train.py                                      (this script starts them)
+"""
+
+import argparse
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def train(rank, world_size, save=None):
+    """Run one rank; rank 0 tells how it goes and writes the file `save`."""
+    device = join(rank, world_size)
+    train_set, test_set = load_data()
+    sampler = DistributedSampler(train_set)
+    loader = DataLoader(train_set, batch_size=64 // world_size, sampler=sampler)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    model = DDP(model.to(device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        for images, labels in loader:
+            optimizer.zero_grad()
+            predicted = model(images.to(device))
+            nn.functional.cross_entropy(predicted, labels.to(device)).backward()
+            optimizer.step()
+        if rank == 0:
+            loss, accuracy = evaluate(model.module, test_set, device)
+            print(f"epoch {epoch}: test loss {loss:.3f}, accuracy {accuracy:.1%}")
+    if rank == 0 and save:
+        torch.save(model.module.state_dict(), save)
+    dist.barrier()  # all are done before the first one leaves
+    dist.destroy_process_group()
+
+
+def join(rank, world_size):
+    """Join the process group and return the device of this rank."""
+    local_rank = int(os.environ.get("LOCAL_RANK", rank))
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
+    on_gpus = torch.cuda.device_count() >= local_size
+    if on_gpus:
+        torch.cuda.set_device(local_rank)
+    else:
+        torch.set_num_threads(1)  # the ranks share the cores
+    backend = "nccl" if on_gpus else "gloo"
+    dist.init_process_group(backend, rank=rank, world_size=world_size)
+    return torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
+
+
+def load_data():
+    """Return 1,536 digits to train on and 261 to test."""
+    digits = load_digits()
+    images = torch.tensor(digits.data, dtype=torch.float32) / 16
+    labels = torch.tensor(digits.target)
+    parts = slice(261, None), slice(0, 261)
+    return [TensorDataset(images[part], labels[part]) for part in parts]
+
+
+@torch.no_grad()
+def evaluate(model, test_set, device):
+    """Return mean loss and accuracy."""
+    images, labels = test_set.tensors
+    predicted = model(images.to(device)).cpu()
+    loss = nn.functional.cross_entropy(predicted, labels)
+    return loss.item(), (predicted.argmax(1) == labels).float().mean().item()
+
+
+def main():
+    """Be one rank under torchrun; else start all ranks."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--save", metavar="PATH", help="write the weights to PATH")
+    parser.add_argument("--world-size", type=int, help="ranks, if not by torchrun")
+    args = parser.parse_args()
+    if "RANK" in os.environ:  # torchrun has set it
+        rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        train(rank, world_size, args.save)
+    else:
+        world_size = args.world_size or torch.cuda.device_count() or 2
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        mp.spawn(train, args=(world_size, args.save), nprocs=world_size)
+
+
+def free_port():
+    """Return a port that no program uses now, as text."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The training script of lesson 04: started by spawn, by torchrun, and by two users."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).parent.parent / "notebooks" / "scripts" / "train.py"
+SPAWN = [sys.executable, SCRIPT]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch, nothing_left):
+    """No variable of a launcher around the tests, and no process left after them."""
+    for name in RANKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def start(*command):
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ,
+    )
+
+
+def finish(process):
+    """What it printed; killed with its ranks' parent if it hangs."""
+    try:
+        printed, _ = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    assert process.returncode == 0, printed
+    return printed
+
+
+def run(*command):
+    return finish(start(*command))
+
+
+def test_spawn_and_torchrun_print_the_same():
+    torchrun = run(*TORCHRUN, "--nproc-per-node=2", SCRIPT)
+    assert run(*SPAWN, "--world-size=2") == torchrun
+    assert torchrun.count("accuracy") == 5
+
+
+def test_two_ranks_learn_the_weights_of_one(tmp_path):
+    weights = []
+    for world_size in (1, 2):
+        file = tmp_path / f"{world_size}.pt"
+        options = (f"--world-size={world_size}", f"--save={file}")
+        run(*SPAWN, *options)
+        weights.append(torch.load(file))
+    one, two = weights
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], atol=1e-4, rtol=0)
+
+
+def test_the_saved_names_are_those_of_the_model_without_ddp(tmp_path):
+    file = tmp_path / "weights.pt"
+    run(*TORCHRUN, "--nproc-per-node=2", SCRIPT, f"--save={file}")
+    assert list(torch.load(file)) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_two_trainings_at_once_do_not_meet():
+    both = [start(*SPAWN, "--world-size=2") for _ in range(2)]
+    first, second = [finish(process) for process in both]
+    assert first == second
+
+
+def test_nothing_is_saved_unless_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(*SPAWN, "--world-size=1")
+    assert list(tmp_path.iterdir()) == []
