@@ -1,19 +1,15 @@
-"""A learner's answer, run in fresh ranks, and what they did beside what was asked."""
+"""An exercise, and a learner's answer to it, run in fresh ranks."""
 
-import contextlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-import torch.distributed as dist
-from torch.utils.data import TensorDataset
-
 from course_lib import launcher, plots, request
-from course_lib.errors import LaunchError
-from course_lib.results import Results, short
+from course_lib.errors import LaunchError, UsageError, is_learners
+from course_lib.results import Results
 from course_lib.timeline import Trace
 
-CLOSE = 1e-4  # weights that agree; a mistake changes them by far more
+_LINES = 3  # of an exception's message: PyTorch's can be long
 SECONDS = 20.0  # for one launch; a rank that waits longer waits for ever
 
 # what PyTorch says, and what it means to who writes an exercise
@@ -32,12 +28,21 @@ _SAYINGS = (
         "With a sampler the loader must not shuffle: the sampler decides the order.",
     ),
     (
-        "positional argument",
-        "Keep the parameters of the function as the exercise gives them.",
+        "Process group cannot be None",
+        "The group has been left already. Leave it once, at the very end.",
     ),
     (
-        "unexpected keyword argument",
-        "Keep the parameters of the function as the exercise gives them.",
+        "no attribute 'set_epoch'",
+        "Not the loader: the sampler has the method set_epoch.",
+    ),
+    (
+        "EOF when reading a line",
+        "A rank has no keyboard, so input() cannot work in it.",
+    ),
+    (
+        "SIGKILL",
+        "Nothing of the course sends this signal, unless memory ran out: let the"
+        " function return by itself.",
     ),
 )
 
@@ -45,6 +50,8 @@ _GENERAL = {
     "late": "Ranks that wait for each other make different collective calls. Compare"
     " the lines above: every rank must make the same calls, in the same order.",
     "lost": "Every rank must make the same collective calls, in the same order.",
+    "exited": "Let the function return; sys.exit ends the whole rank.",
+    "left": "Let the function return; something in it ends the whole rank.",
     "killed": "Ranks that make different collective calls can crash: one receives what"
     " another sent for something else.",
 }
@@ -103,9 +110,23 @@ class Attempt:
         try:
             return launcher.run(asked, quiet=True)
         except LaunchError as error:
-            if error.kind == "NotImplementedError":
-                raise Missing from None
-            raise _failure(error, why) from None
+            if error.kind == "NotImplementedError" and "(no message)" in str(error):
+                raise Missing from None  # PyTorch's own have a message
+            raise self._failure(error, why) from None
+        except UsageError as error:
+            raise Wrong(str(error)) from None  # it cannot be sent to the ranks
+
+    def _failure(self, error, why):
+        """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
+        head, *lines = _shortened(str(error)).split("\n")
+        lines = tuple(line for line in lines if "cl.last_error()" not in line)
+        if f"TypeError: {self.name}() " in head and "argument" in head:
+            hint = "Keep the parameters of the function as the exercise gives them."
+        else:
+            hint = next((hint for text, hint in _SAYINGS if text in head), "")
+        hint = hint or _busy(error) or (why and why(error))
+        hint = hint or _GENERAL.get(error.kind, "")
+        return Wrong(head, hint, lines)
 
     def draw(self, trace: Trace | None) -> None:
         """Let the notebook show this timeline above the outcome."""
@@ -117,116 +138,29 @@ class _Named:
     """A function of ranks under the name of the learner's own, for messages."""
 
     def __init__(self, body, answer, name):
-        self.body, self.answer, self.__name__ = body, answer, name
+        # `func` as in functools.partial: if it cannot be sent, that is looked into
+        self.body, self.func, self.__name__ = body, answer, name
 
     def __call__(self, rank, world_size, *args):
-        return self.body(rank, world_size, self.answer, *args)
+        return self.body(rank, world_size, self.func, *args)
 
 
-def _failure(error, why):
-    """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
-    head, *lines = str(error).split("\n")
-    lines = tuple(line for line in lines if "cl.last_error()" not in line)
-    hint = next((hint for text, hint in _SAYINGS if text in head), "")
-    hint = hint or (why and why(error)) or _GENERAL.get(error.kind, "")
-    return Wrong(head, hint, lines)
+def _shortened(text):
+    """A message without colours, and without all but the first lines of a long one."""
+    said, place, rest = re.sub(r"\x1b\[[0-9;]*m", "", text).partition("\n\n  ")
+    lines = said.split("\n")
+    if place and len(lines) > _LINES:
+        said = "\n".join([*lines[:_LINES], "..."])
+    return said + place + rest
 
 
-@contextlib.contextmanager
-def group(rank: int, world_size: int):
-    """The process group of a check, and the device of this rank, in a block."""
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    if on_gpus:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpus else "gloo")
-    try:
-        yield device
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-
-class Watched(TensorDataset):
-    """A data set that notes in `read` which samples were asked for, in order."""
-
-    def __init__(self, *tensors):
-        super().__init__(*tensors)
-        self.read = []
-
-    def __getitem__(self, index):
-        self.read.append(index)
-        return super().__getitem__(index)
-
-
-def state_of(value):
-    """A state dict as tensors on the CPU, also of a module; else what it is instead."""
-    if isinstance(value, torch.nn.Module):
-        value = value.state_dict()
-    if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
-        return {name: tensor.detach().cpu().clone() for name, tensor in value.items()}
-    return short(value)
-
-
-def gap(one: dict, other: dict) -> float:
-    """The largest difference between two state dicts of the same names."""
-    gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
-    largest = torch.stack(gaps).max().item()  # nan if one of them is
-    return largest if largest == largest else float("inf")
-
-
-def agree(states: Sequence, expected: dict, *, hint: str) -> dict:
-    """The weights that all ranks ended with.
-
-    Errors: `Wrong` if one gave no such weights, or (with `hint`) others than rank 0.
-    """
-    ranks = len(states)
-    for rank, state in enumerate(states):
-        _refuse_other(state, expected, where=f"rank {rank} of {ranks}")
-    for rank, state in enumerate(states):
-        apart = gap(states[0], state)
-        if apart > CLOSE:
-            raise Wrong(
-                f"rank {rank} of {ranks} ends with other weights than rank 0: they"
-                f" differ by up to {apart:.2g}",
-                hint,
-            )
-    return states[0]
-
-
-def _refuse_other(state, expected, *, where):
-    if isinstance(state, str):
-        raise Wrong(
-            f"{where} returned {state}, expected the weights as a state dict",
-            "Return model.module.state_dict().",
-        )
-    if state.keys() != expected.keys():
-        raise Wrong(
-            f"{where} returned weights named {', '.join(state)[:60]},"
-            f" expected {', '.join(expected)[:60]}",
-            "These are the names of the DDP wrapper. Return model.module.state_dict().",
-        )
-
-
-def number_of(value) -> float | None:
-    """A number or a tensor of one, as a float; None for anything else."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
+def _busy(error):
+    """The hint for a rank that waits for nobody and still does not end, or None."""
+    ends = [frames[-1] for frames in error.where.values() if frames]
+    if error.kind != "late" or ".wait(" in str(error):
         return None
-
-
-def reduced(trace: Trace, rank: int) -> list[int]:
-    """The bytes of each all-reduce of a rank, in order."""
-    return [e.bytes for e in trace.select(rank, "communicate", "all_reduce")]
-
-
-def steps_of(trace: Trace, first: int, last: int) -> Trace | None:
-    """What happened after optimizer step `first` of rank 0 until step `last` (from 0).
-
-    None if there were fewer steps.
-    """
-    steps = trace.select(rank=0, name="optimizer").events
-    if len(steps) <= last:
-        return None
-    return trace.between(steps[first].stop, steps[last].stop)
+    if ends and all(frame.function == "_shutdown" for frame in ends):
+        return "The function has returned, but a thread that it started goes on."
+    if any(map(is_learners, ends)):
+        return "A rank is still busy in a line of yours, shown above. Does it end?"
+    return None

@@ -138,12 +138,18 @@ class _Launch:
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
         timeout = self.asked.timeout
-        while len(self.ends) < self.world_size and not self._failing():
+        while self._running():
             self._step(0.02)
-            if timeout and time.monotonic() > self.since + timeout:
+            late = timeout and time.monotonic() > self.since + timeout
+            # on a busy machine all may have ended in the step that found it late
+            if late and self._running():
                 self._late(f"not done after {timeout:g} s")
         if outcome.culprit(self.ends.values()):
             self._fail()
+
+    def _running(self):
+        """True until all ranks have ended, or one failed and it is known why."""
+        return len(self.ends) < self.world_size and not self._failing()
 
     def _step(self, seconds):
         """Wait for output or news, take both in."""

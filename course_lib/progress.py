@@ -32,7 +32,8 @@ def note(exercise: str, state: str) -> str | None:
     line = json.dumps({"exercise": exercise, "state": state, "at": round(time.time())})
     try:
         with open(place(), "ab", buffering=0) as file:
-            file.write(f"{line}\n".encode())
+            # a newline first, since the line before may have been cut short
+            file.write(f"\n{line}\n".encode())
     except OSError as error:
         return f"{error.strerror} ({place()})"
     return None

@@ -1,22 +1,23 @@
 """Exercise 4.4: accumulate gradients with one all-reduce per step."""
 
+import contextlib
+
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib import reference
-from course_lib.attempt import (
+from course_lib.attempt import Attempt, Wrong
+from course_lib.evidence import (
     CLOSE,
-    Attempt,
-    Wrong,
     agree,
     gap,
+    gradients,
     group,
-    reduced,
     state_of,
     steps_of,
 )
 
-_STEPS, _BATCH = 3, 64
+_STEPS, _BATCH = 3, 48
 
 
 def check_accumulate(attempt: Attempt) -> str:
@@ -28,7 +29,7 @@ def check_accumulate(attempt: Attempt) -> str:
         results = attempt(_steps, data, parts, world_size=ranks, trace=True)
         if ranks == 2:
             attempt.draw(steps_of(results.trace, 0, 2))
-        sizes = reduced(results.trace, 0)
+        sizes = gradients(results.trace, 0)
         if len(sizes) != _STEPS or sum(sizes) > 1.1 * _STEPS * size:
             raise Wrong(
                 f"rank 0 of {ranks} made {len(sizes)} all-reduces of"
@@ -41,7 +42,7 @@ def check_accumulate(attempt: Attempt) -> str:
             expected,
             hint=_why_apart(results[0], parts),
         )
-        if gap(found, expected) > CLOSE:
+        if not gap(found, expected) <= CLOSE:
             raise Wrong(
                 f"after {_STEPS} steps the weights differ from those of whole batches"
                 f" by up to {gap(found, expected):.2g}, expected at most {CLOSE:g}",
@@ -71,14 +72,20 @@ class _Seen:
     """What an answer does with model and optimizer, to tell its mistake."""
 
     def __init__(self, model, optimizer):
-        self.counts = {"sends": [], "quiet": 0, "steps": 0}
-        self._no_sync, model.no_sync = model.no_sync, self._quiet
+        self.counts = {"sends": [], "asked": 0, "quiet": 0, "steps": 0}
+        self._no_sync, model.no_sync = model.no_sync, self._asked
         model.register_forward_pre_hook(self._forward)
         optimizer.register_step_post_hook(self._step)
 
+    def _asked(self):
+        self.counts["asked"] += 1
+        return self._quiet()
+
+    @contextlib.contextmanager
     def _quiet(self):
         self.counts["quiet"] += 1
-        return self._no_sync()
+        with self._no_sync():
+            yield
 
     def _forward(self, model, _):
         self.counts["sends"].append(model.require_backward_grad_sync)
@@ -95,6 +102,8 @@ def _whole(data, pick=slice(None), **how):
 
 
 def _why_count(sizes, seen, parts):
+    if not seen["sends"]:
+        return "No micro-batch goes through the model, so there is nothing to send."
     if not sizes:
         return (
             "Every micro-batch is under no_sync, so no gradient ever travels. The last"
@@ -105,6 +114,11 @@ def _why_count(sizes, seen, parts):
             return (
                 "The forward pass stands outside no_sync, and there DDP decides whether"
                 " the next backward sends. Put forward and backward inside."
+            )
+        if seen["asked"]:
+            return (
+                "model.no_sync() alone does nothing: it needs `with` before it, and"
+                " forward and backward inside."
             )
         return (
             "Each backward sends its gradients. Run all micro-batches but the last"
@@ -134,38 +148,73 @@ def _why_apart(seen, parts):
 def _why(found, data, *, seen, ranks, parts):
     if seen["steps"] < _STEPS:
         return "The optimizer must take one step for each list of micro-batches."
-    order = torch.arange(_BATCH)
-    last = torch.cat([order[rank::ranks].chunk(parts)[-1] for rank in range(ranks)])
-    mistakes = (
+    mistakes = (*_divisors(ranks, parts), *_lost(ranks, parts))
+    for how, hint in mistakes:
+        if gap(found, _whole(data, **how)) < CLOSE:
+            return hint
+    return (
+        "Each micro-batch adds its mean loss, divided by their number; then one step."
+    )
+
+
+def _divisors(ranks, parts):
+    """Losses that are divided by something else, or not at all."""
+    size = _BATCH // (ranks * parts)
+    return (
         (
-            _whole(data, scale=parts),
+            {"scale": parts},
             "The gradients are a sum over micro-batches, so each step is"
             f" {parts} times too long. Divide each loss by the number of"
             " micro-batches.",
         ),
         (
-            _whole(data, last),
-            "Only the last micro-batch counts: zero_grad inside the loop wipes out the"
-            " others. Call it once per step.",
-        ),
-        (
-            _whole(data, last, scale=1 / parts),
-            "Only the last micro-batch counts: zero_grad inside the loop wipes out the"
-            " others. Call it once per step.",
-        ),
-        (
-            _whole(data, zero=False),
-            "The gradients of earlier steps are still there: zero_grad is missing.",
-        ),
-        (
-            _whole(data, scale=1 / ranks),
+            {"scale": 1 / ranks},
             "DDP divides by the number of ranks already. Divide the loss by the number"
             " of micro-batches alone.",
         ),
+        (
+            {"scale": parts / 4},
+            "You divide by 4, but their number differs: len(microbatches), not 4.",
+        ),
+        (
+            {"scale": parts / ranks},
+            "Divide each loss by len(microbatches), not by the number of ranks: DDP"
+            " does that.",
+        ),
+        (
+            {"scale": parts / size},
+            "The loss of a micro-batch is a mean already. What is left is to divide it"
+            " by how many micro-batches there are, not by how many samples.",
+        ),
     )
-    for mistake, hint in mistakes:
-        if gap(found, mistake) < CLOSE:
-            return hint
+
+
+def _lost(ranks, parts):
+    """Micro-batches that count too much, too little, or once more."""
+    order = torch.arange(_BATCH)
+    chunks = [order[rank::ranks].chunk(parts) for rank in range(ranks)]
+    first = torch.cat([part for chunk in chunks for part in chunk[:-1]])
+    last = torch.cat([chunk[-1] for chunk in chunks])
+    only_last = (
+        "Only the last micro-batch counts: zero_grad inside the loop wipes out the"
+        " others. Call it once per step."
+    )
     return (
-        "Each micro-batch adds its mean loss, divided by their number; then one step."
+        ({"pick": last}, only_last),
+        ({"pick": last, "scale": 1 / parts}, only_last),
+        (
+            {"zero": False},
+            "The gradients of earlier steps are still there: zero_grad is missing.",
+        ),
+        (
+            {"pick": torch.cat([first, *[last] * parts]), "scale": 2 - 1 / parts},
+            "Divide the last loss, too: now it counts as much as a whole batch.",
+        ),
+        (
+            {
+                "pick": torch.cat([*[first] * parts, last]),
+                "scale": (parts * (parts - 1) + 1) / parts,
+            },
+            "Only the last loss is divided. Divide those under no_sync, too.",
+        ),
     )

@@ -1,27 +1,40 @@
 """Exercise 4.3: evaluate and save on rank 0, load on all, without a deadlock."""
 
+import contextlib
 import tempfile
 import time
 from pathlib import Path
 
 import torch
 from torch.nn.functional import cross_entropy
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import TensorDataset
 
 from course_lib import reference
-from course_lib.attempt import (
+from course_lib.attempt import Attempt, Wrong
+from course_lib.evidence import (
     CLOSE,
-    Attempt,
-    Watched,
-    Wrong,
     gap,
     group,
+    near,
     number_of,
+    own_lines,
     state_of,
 )
+from course_lib.results import short
 
 _SLOW = 0.3  # seconds that a save takes longer, so that nobody is lucky
 _COUNT = 200
+
+_SEND = (
+    "Only rank 0 knows the number. Send it to the others: dist.broadcast of a tensor"
+    " from rank 0, on the device of the model."
+)
+_PLAIN = (
+    "Save a state dict, not the model: a class that is pickled cannot be loaded where"
+    " its code has moved."
+)
 
 
 def check_save(attempt: Attempt) -> str:
@@ -32,29 +45,39 @@ def check_save(attempt: Attempt) -> str:
             results = attempt(
                 _save, data, folder, world_size=ranks, why=_Why(Path(folder))
             )
-        for rank in range(ranks):
-            _judge_file(rank, results)
-        for rank in range(ranks):
-            _judge_rank(rank, results)
+        for judge in (_judge_save, _judge_file, _judge_work, _judge_rank):
+            for rank in range(ranks):
+                judge(rank, results)
     return "rank 0 evaluated and saved, 2 and 3 ranks loaded, and nobody was stuck"
 
 
 def _save(rank, world_size, answer, /, *given):
     (images, labels), folder = given
-    data, path = Watched(images, labels), Path(folder) / "weights.pt"
+    data, path = TensorDataset(images, labels), Path(folder) / "weights.pt"
     with group(rank, world_size) as device:
         model = DDP(reference.network_with_norm(seed=rank).to(device))
         _step(model, images[rank::world_size], labels[rank::world_size])
         before = state_of(model.module.state_dict())
-        model.register_forward_pre_hook(lambda *_: _forward(folder, rank).touch())
-        saves = _slow_saves()
-        accuracy = answer(rank, model, data, str(path))
+        modes = []  # of BatchNorm, for each forward
+
+        def forward(module, _):
+            if module is model:
+                _forward(folder, rank).touch()
+            if module is model.module:
+                modes.append(module.training)
+
+        # for all modules: a hook of its own would be pickled with the model
+        handle = register_module_forward_pre_hook(forward)
+        with _slow_saves() as saves:
+            accuracy = answer(rank, model, data, str(path))
+        handle.remove()
         return {
             "accuracy": number_of(accuracy),
+            "said": short(accuracy),
             "there": path.exists(),  # at once, before rank 0 goes on
-            "file": _content(path),
+            "file": None if rank else _content(path),
             "saves": len(saves),
-            "read": len(data.read),
+            "modes": modes,
             "before": before,
             "after": state_of(model.module.state_dict()),
         }
@@ -66,6 +89,7 @@ def _step(model, images, labels):
     cross_entropy(model(images.to(device)), labels.to(device)).backward()
 
 
+@contextlib.contextmanager
 def _slow_saves():
     save, saves = torch.save, []
 
@@ -75,7 +99,10 @@ def _slow_saves():
         return save(*args, **kwargs)
 
     torch.save = slow
-    return saves
+    try:
+        yield saves
+    finally:
+        torch.save = save  # what the rank returns is saved, too
 
 
 def _forward(folder, rank):
@@ -91,9 +118,8 @@ def _content(path):
         return "no plain state dict"
 
 
-def _judge_file(rank, results):
+def _judge_save(rank, results):
     ranks, result = len(results), results[rank]
-    expected = results[0]["before"]
     if rank and result["saves"]:
         raise Wrong(
             f"rank {rank} of {ranks} called torch.save, expected rank 0 alone",
@@ -104,24 +130,36 @@ def _judge_file(rank, results):
         raise Wrong(
             f"rank {rank} of {ranks} returned when the file was not there yet",
             "Saving takes time. Let all ranks wait until rank 0 has saved:"
-            " dist.barrier().",
+            " dist.barrier()."
+            if rank
+            else "Rank 0 must save, under exactly this name:"
+            " torch.save(model.module.state_dict(), path).",
         )
+
+
+def _judge_file(rank, results):
+    found, expected = results[rank]["file"], results[0]["before"]
     if rank:
         return
-    if isinstance(result["file"], str):
+    if isinstance(found, str):
+        checkpoint = "Save the state dict alone: a plain model must be able to load it."
         raise Wrong(
-            f"the file holds {result['file']}",
-            "Save a state dict, not the model: a class that is pickled cannot be loaded"
-            " where its code has moved.",
+            f"the file holds {found}", checkpoint if found.startswith("{") else _PLAIN
         )
-    if any(name.startswith("module.") for name in result["file"]):
+    if any(name.startswith("module.") for name in found):
         raise Wrong(
             "the names in the file begin with `module.`, expected `1.weight` and so on",
             "That is the state dict of the DDP wrapper. A plain model cannot load it:"
             " save model.module.state_dict().",
         )
-    names = result["file"].keys()
-    if names != expected.keys() or gap(expected, result["file"]) > CLOSE:
+    missing = [name for name in expected if name not in found]
+    if missing:
+        raise Wrong(
+            f"the file lacks {', '.join(missing)}",
+            "Running statistics are buffers, not parameters:"
+            " model.module.state_dict() has both.",
+        )
+    if not gap(expected, found) <= CLOSE:
         raise Wrong(
             "the file differs from the weights and running statistics of rank 0",
             "The evaluation changed the model: in training mode BatchNorm goes on"
@@ -129,23 +167,33 @@ def _judge_file(rank, results):
         )
 
 
-def _judge_rank(rank, results):
-    ranks, result = len(results), results[rank]
-    good, training = _accuracies(results[0]["before"])
-    found = result["accuracy"]
-    if rank and result["read"]:
+def _judge_work(rank, results):
+    modes = results[rank]["modes"]
+    if rank and modes:
         raise Wrong(
-            f"rank {rank} of {ranks} read {result['read']} samples, expected 0",
+            f"rank {rank} of {len(results)} called the model {len(modes)} times,"
+            " expected 0",
             "Every rank evaluates, and all but one do it for nothing. Evaluate on rank"
             " 0 and send the number to the others.",
         )
-    if found is None or abs(found - good) > 1e-3:
+    if any(modes):
         raise Wrong(
-            f"rank {rank} of {ranks} returned {found and round(found, 4)},"
-            f" expected an accuracy of {good:.4f}",
-            _why_accuracy(found, good, training=training, rank=rank),
+            f"rank {rank} of {len(results)} evaluated in training mode",
+            "BatchNorm took its statistics from the batch. Call eval() before you"
+            " evaluate.",
         )
-    if gap(results[0]["before"], result["after"]) > CLOSE:
+
+
+def _judge_rank(rank, results):
+    ranks, result = len(results), results[rank]
+    good, found = _accuracy(results[0]["before"]), result["accuracy"]
+    if not near(found, good, 1e-3):
+        raise Wrong(
+            f"rank {rank} of {ranks} returned {result['said']},"
+            f" expected an accuracy of {good:.4f}",
+            _why_accuracy(found, good, where=(rank, ranks)),
+        )
+    if not gap(results[0]["before"], result["after"]) <= CLOSE:
         raise Wrong(
             f"rank {rank} of {ranks} goes on with other weights or running statistics"
             " than those in the file",
@@ -153,32 +201,31 @@ def _judge_rank(rank, results):
         )
 
 
-def _why_accuracy(found, good, *, training, rank):
-    if rank and (found is None or found == 0):
-        return (
-            "Only rank 0 knows the number. Send it to the others: dist.broadcast of a"
-            " tensor from rank 0, on the device of the model."
-        )
+def _why_accuracy(found, good, *, where):
+    rank, ranks = where
+    if rank and not found:
+        return _SEND
     if found is None:
-        return "Return the share of right answers as a number from 0 to 1."
-    if abs(found - training) < 1e-3:
+        return "All ranks return the share of right answers, a number from 0 to 1."
+    if found == 0:
+        return "A tensor of whole numbers cuts a share to 0. Make it of floats."
+    if near(found, good / ranks, 1e-3):
         return (
-            "BatchNorm took its statistics from the batch. Call eval() before you"
-            " evaluate."
+            "An average with the zeros of the other ranks is too small. Take the number"
+            " of rank 0 as it is: dist.broadcast."
         )
-    if min(abs(found - 100 * good), abs(found - _COUNT * good)) < 0.1:
+    if near(found, 100 * good, 0.1) or near(found, _COUNT * good, 0.1):
         return "Return the share of right answers, from 0 to 1: right / all."
     return "Count the right answers over all samples of `data`, then divide by all."
 
 
 @torch.no_grad()
-def _accuracies(weights):
-    """The share of right answers of rank 0's model, in eval and in training mode."""
+def _accuracy(weights):
+    """The share of right answers of rank 0's model."""
     images, labels = reference.samples(_COUNT)
-    for training in (False, True):
-        plain = reference.network_with_norm().train(training)
-        plain.load_state_dict(weights)
-        yield (plain(images).argmax(1) == labels).float().mean().item()
+    plain = reference.network_with_norm().eval()
+    plain.load_state_dict(weights)
+    return (plain(images).argmax(1) == labels).float().mean().item()
 
 
 class _Why:
@@ -189,11 +236,16 @@ class _Why:
 
     def __call__(self, error):
         called = [r for r in range(3) if _forward(self.folder, r).exists()]
-        if called == [0] and error.kind != "FileNotFoundError":
+        if called == [0] and error.kind in ("late", "lost"):
             return (
                 "Only rank 0 called the DDP model, and that call is a collective: DDP"
                 " first sends BatchNorm's statistics to all ranks. Evaluate"
                 " model.module."
+            )
+        if error.kind == "late" and len(own_lines(error)) > 1:
+            return (
+                "A line in which all ranks take part stands under `if rank == 0`, or"
+                " the ranks come to such lines in another order."
             )
         if error.kind == "FileNotFoundError":
             return (
@@ -205,4 +257,6 @@ class _Why:
                 "The file has the names of the DDP wrapper. Save"
                 " model.module.state_dict() and load it into model.module."
             )
-        return None
+        if error.kind == "UnboundLocalError" and error.rank:
+            return _SEND
+        return _PLAIN if error.kind == "UnpicklingError" else None

@@ -1,6 +1,7 @@
 """Exercise 4.1: which rank reads which sample."""
 
 import operator
+from itertools import islice
 
 from course_lib import plots
 from course_lib.attempt import Attempt, Wrong
@@ -9,6 +10,7 @@ from course_lib.results import short
 _SIZES = ((30, 3), (10, 4), (10, 3), (8, 2), (7, 1), (3, 5), (2, 7))
 _TELLING = 4  # of them: with few samples different mistakes give the same
 _DRAWN = (10, 4)
+_MOST = 40  # samples that are looked at: a generator may have no end
 
 
 def check_shards(attempt: Attempt) -> str:
@@ -35,7 +37,7 @@ def _deal(rank, world_size, answer):
 
 def _numbers(value):
     try:
-        return [operator.index(number) for number in value]
+        return [operator.index(number) for number in islice(value, _MOST)]
     except TypeError:
         return short(value)
 
@@ -74,6 +76,13 @@ def _filled(count, ranks, filler):
     return _shares([*range(count), *[filler] * missing], ranks)
 
 
+def _split(count, ranks):
+    shortest, longer = divmod(count, ranks)
+    sizes = [shortest + (rank < longer) for rank in range(ranks)]
+    every = iter(range(count))
+    return [[next(every) for _ in range(size)] for size in sizes]
+
+
 def _own(count, ranks):
     shares = _shares(list(range(count)), ranks)
     return [(share * 2)[: _length(count, ranks)] for share in shares]
@@ -102,6 +111,16 @@ _MISTAKES = (
         " deal it like cards.",
     ),
     (
+        lambda n, of: _blocks(list(range(n // of * of)), of),
+        "These are blocks of neighbours, and the rest is dropped. Pad the list, then"
+        " deal it like playing cards.",
+    ),
+    (
+        _split,
+        "These are blocks of neighbours, and some are one longer than others. Pad the"
+        " list, then deal it card by card.",
+    ),
+    (
         lambda n, of: [list(range(n))] * of,
         "Every rank gets everything, so nothing is shared out. Take every"
         " world_size-th sample, from your rank on.",
@@ -123,11 +142,32 @@ _MISTAKES = (
         lambda n, of: [_dealt(n, of)[(rank + 1) % of] for rank in range(of)],
         "Each rank has what the next one should have. The first rank is 0.",
     ),
+    (
+        lambda n, of: [_dealt(n, of)[rank - 1] for rank in range(of)],
+        "Each rank has what the one before it should have. Ranks begin at 0, not at 1.",
+    ),
+    (
+        lambda n, of: [[i + 1 for i in share] for share in _dealt(n, of)],
+        "Each number is one too large: the first sample is sample 0.",
+    ),
+    (
+        lambda n, of: _shares([i % n for i in range((n // of + 1) * of)], of),
+        "Where the samples divide evenly you add a whole row. Round up by"
+        " -(-num_samples // world_size): 8 on 2 ranks need no padding.",
+    ),
+    (
+        lambda n, of: [_padded(n, 2)[rank::2] for rank in range(of)],
+        "You deal to 2 ranks, however many there are. Use `world_size`.",
+    ),
+    (
+        lambda n, of: [_padded(n, 4)[rank::4] for rank in range(of)],
+        "You deal to 4 ranks, however many there are. Use the parameter `world_size`.",
+    ),
 )
 
 
 def _why(found):
-    if isinstance(found[0][0], str):
+    if any(isinstance(shard, str) for shards in found for shard in shards):
         return "Return a list of sample numbers: whole numbers from 0."
     telling = list(zip(_SIZES, found))[:_TELLING]
     for gives, hint in _MISTAKES:
@@ -138,4 +178,14 @@ def _why(found):
             "With more ranks than samples the list starts again several times, until"
             " each rank has one."
         )
+    if all(_shuffled(*case) for case in telling):
+        return "The order is shuffled; here it is asked for without shuffling."
     return "Write the padded list of 10 samples for 4 ranks on paper, then deal it."
+
+
+def _shuffled(size, shards):
+    """True if all ranks together have the right samples, in some other order."""
+    count, ranks = size
+    lengths = {len(shard) for shard in shards}
+    every = {number for shard in shards for number in shard}
+    return lengths == {_length(count, ranks)} and every == set(range(count))

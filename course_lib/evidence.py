@@ -1,0 +1,153 @@
+"""What checks look at: weights, numbers, what was read, what travelled."""
+
+import contextlib
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import TensorDataset
+
+from course_lib.attempt import Wrong
+from course_lib.errors import LaunchError, is_learners
+from course_lib.results import short
+from course_lib.timeline import Trace
+
+CLOSE = 1e-4  # weights that agree; a mistake changes them by far more
+_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
+
+
+@contextlib.contextmanager
+def group(rank: int, world_size: int):
+    """The process group of a check, and the device of this rank, in a block."""
+    on_gpus = torch.cuda.device_count() >= world_size
+    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    if on_gpus:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpus else "gloo")
+    try:
+        yield device
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+class Watched(TensorDataset):
+    """A data set that notes in `read` which samples were asked for, in order."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+        self.read = []
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return super().__getitem__(index)
+
+
+def state_of(value):
+    """A state dict as tensors on the CPU, also of a module; else what it is instead."""
+    if isinstance(value, torch.nn.Module):
+        value = value.state_dict()
+    if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
+        return {name: tensor.detach().cpu().clone() for name, tensor in value.items()}
+    return short(value)
+
+
+def gap(one: dict, other: dict) -> float:
+    """The largest difference between two state dicts of the same names."""
+    gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
+    largest = torch.stack(gaps).max().item()  # nan if one of them is
+    return largest if largest == largest else float("inf")
+
+
+def agree(states: Sequence, expected: dict, *, hint: str) -> dict:
+    """The weights that all ranks ended with.
+
+    Errors: `Wrong` if one gave no such weights, or (with `hint`) others than rank 0.
+    """
+    ranks = len(states)
+    for rank, state in enumerate(states):
+        _refuse_other(state, expected, where=(rank, ranks))
+        if gap(state, state) != 0:
+            raise Wrong(
+                f"rank {rank} of {ranks} ends with weights that are no numbers (nan)",
+                "The steps are far too long. Is the loss a mean? Is zero_grad called"
+                " before each backward?",
+            )
+    for rank, state in enumerate(states):
+        apart = gap(states[0], state)
+        if apart > CLOSE:
+            raise Wrong(
+                f"rank {rank} of {ranks} ends with other weights than rank 0: they"
+                f" differ by up to {apart:.2g}",
+                hint,
+            )
+    return states[0]
+
+
+def _refuse_other(state, expected, *, where):
+    rank, ranks = where
+    if isinstance(state, str):
+        raise Wrong(
+            f"rank {rank} of {ranks} returned {state}, expected the weights as a state"
+            " dict",
+            "Rank 0 returned weights, and so must every rank: its return stands outside"
+            " of any `if rank == 0`."
+            if rank
+            else "The function must return weights. Under DDP they are in"
+            " model.module.state_dict().",
+        )
+    wrapped = any(name.startswith("module.") for name in state)
+    if _shapes(state) != _shapes(expected):
+        raise Wrong(
+            f"rank {rank} of {ranks} returned the weights {short(state)}, expected"
+            f" {short(expected)}",
+            "These are the names of the DDP wrapper: ask model.module for its state."
+            if wrapped
+            else "Train the model that is given, all of it, and return its state dict.",
+        )
+
+
+def _shapes(state):
+    return {name: value.shape for name, value in state.items()}
+
+
+def number_of(value) -> float | None:
+    """A number or a tensor of one, as a float; None for anything else."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def near(found: float | None, expected: float, most: float = CLOSE) -> bool:
+    """True if a number is there (none and nan are not) and differs by `most`."""
+    return found is not None and abs(found - expected) <= most
+
+
+def own_lines(error: LaunchError) -> set:
+    """The lines of the answer that ranks were in when they were stopped."""
+    own = ([f for f in frames if is_learners(f)] for frames in error.where.values())
+    return {frames[-1] for frames in own if frames}
+
+
+def reduced(trace: Trace, rank: int) -> list[int]:
+    """The bytes of each all-reduce of a rank, in order."""
+    return [e.bytes for e in trace.select(rank, "communicate", "all_reduce")]
+
+
+def gradients(trace: Trace, rank: int) -> list[int]:
+    """The bytes of each all-reduce but the small ones, which cost next to nothing."""
+    return [size for size in reduced(trace, rank) if size > _SMALL]
+
+
+def steps_of(trace: Trace, first: int, last: int) -> Trace | None:
+    """What happened after optimizer step `first` of rank 0 until step `last` (from 0).
+
+    None if there were fewer steps.
+    """
+    steps = trace.select(rank=0, name="optimizer").events
+    if len(steps) <= last:
+        return None
+    return trace.between(steps[first].stop, steps[last].stop)

@@ -1,0 +1,157 @@
+"""What a learner has done outlives the kernel, other notebooks and a broken file."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import course_lib as cl
+from course_lib import progress
+from course_lib.errors import UsageError
+from course_lib.exercises import exercises
+
+RIGHT = """
+def shard_indices(num_samples, rank, world_size):
+    length = -(-num_samples // world_size) * world_size
+    return [i % num_samples for i in range(rank, length, world_size)]
+"""
+STUB = (
+    "def shard_indices(num_samples, rank, world_size):\n    raise NotImplementedError"
+)
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """A progress file of this test's own."""
+    path = tmp_path / "progress.jsonl"
+    monkeypatch.setenv("COURSE_LIB_PROGRESS", str(path))
+    return path
+
+
+def python(code):
+    """Run code in a fresh process, as after a restart of the kernel; what it prints."""
+    code = f"import course_lib as cl\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def row(exercise):
+    return next(row for row in cl.summary().rows if row[1] == exercise)
+
+
+def answer(source):
+    space = {}
+    exec(source, space)
+    return space["shard_indices"]
+
+
+def test_what_is_right_stays_right_after_a_restart():
+    assert "✓ 4.1 right" in python(f'{RIGHT}\nprint(cl.check("4.1", shard_indices))')
+    assert "1 of 7 exercises right" in python("print(cl.summary())")
+    assert row("4.1")[0] == "✓"
+
+
+def test_two_writers_at_once_lose_nothing(kept):
+    code = """
+from course_lib import progress
+for _ in range(500):
+    progress.note("4.1", {!r})"""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(python, [code.format("right"), code.format("not yet")]))
+    found = progress.states("4.1")
+    assert (found.count("right"), found.count("not yet")) == (500, 500)
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"exercise": "4.1", "sta', b"\xff\xfe\n", b"[1]\n", b"null\n", b"\n"]
+)
+def test_a_damaged_line_is_passed_over(kept, damage):
+    progress.note("4.1", "not yet")
+    kept.write_bytes(kept.read_bytes() + damage + b"\n")
+    progress.note("4.1", "right")
+    assert progress.states("4.1") == ["not yet", "right"]
+
+
+def test_a_line_after_one_that_was_cut_short_is_kept(kept):
+    kept.write_bytes(b'{"exercise": "4.1", "sta')
+    progress.note("4.1", "right")
+    assert progress.states("4.1") == ["right"]
+
+
+def test_a_check_says_when_it_cannot_be_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_LIB_PROGRESS", str(tmp_path / "missing" / "progress"))
+    said = repr(cl.check("4.1", answer(RIGHT)))
+    assert "✓ 4.1 right" in said
+    assert "cannot be kept for later: No such file or directory" in said
+    assert cl.summary().rows[0][0] == "○"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in progress.note("4.1", "right")
+
+
+def test_hints_count_on_and_stay_at_the_last():
+    count = len(exercises()["4.1"].hints)
+    heads = [cl.hint("4.1").head for _ in range(count + 2)]
+    numbers = [*range(1, count + 1), count, count]
+    assert heads == [f"4.1, hint {number} of {count}" for number in numbers]
+    assert python('print(cl.hint("4.1"))').startswith(f"4.1, hint {count} of")
+    assert f"{count} hints" in row("4.1")[3]
+
+
+def test_a_summary_counts_what_is_right_and_the_minutes_of_the_others():
+    minutes = sum(row[-1] for row in cl.summary().rows)
+    assert f"0 of 7 exercises right, about {minutes} minutes" in repr(cl.summary())
+    cl.check("4.1", answer(RIGHT))
+    assert f"1 of 7 exercises right, about {minutes - 10} min" in repr(cl.summary())
+
+
+def test_a_later_mistake_does_not_take_what_was_right():
+    cl.check("4.1", answer(RIGHT))
+    with pytest.raises(Exception, match="not yet"):
+        cl.check("4.1", lambda num_samples, rank, world_size: [])
+    assert row("4.1")[0] == "✓"
+
+
+def test_a_stub_counts_as_not_started():
+    with pytest.raises(Exception, match="○ 4.1 not started"):
+        cl.check("4.1", answer(STUB))
+    assert row("4.1")[:1] + row("4.1")[3:4] == ("○", "not started")
+
+
+def test_everything_right_leaves_no_minutes():
+    for exercise in [row[1] for row in cl.summary().rows]:
+        progress.note(exercise, "right")
+    assert cl.summary().title == "7 of 7 exercises right"
+
+
+@pytest.mark.parametrize(
+    "exercise, said", [("9.9", "there is no exercise '9.9'"), (4.1, "in quotes")]
+)
+@pytest.mark.parametrize("call", [cl.hint, lambda one: cl.check(one, answer(STUB))])
+def test_an_unknown_exercise_is_refused(call, exercise, said):
+    with pytest.raises(UsageError, match=said):
+        call(exercise)
+
+
+def test_an_answer_that_was_called_already_is_refused():
+    with pytest.raises(UsageError, match="without brackets after it"):
+        cl.check("4.1", answer(RIGHT)(10, 0, 4))
+
+
+@pytest.mark.parametrize("number", [0, 9, -1, "1"])
+def test_a_hint_that_is_not_there_is_refused(number):
+    with pytest.raises(UsageError, match="has hints 1 to 3"):
+        cl.hint("4.1", number)
+
+
+def test_a_hint_by_number_counts_no_step():
+    assert cl.hint("4.1", 2).head == "4.1, hint 2 of 3"
+    assert progress.states("4.1") == []

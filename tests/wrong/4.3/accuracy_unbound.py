@@ -1,0 +1,14 @@
+# hint: Only rank 0 knows the number
+# same as: accuracy_not_sent.py
+def evaluate_and_save(rank, model, data, path):
+    device = next(model.parameters()).device
+    if rank == 0:
+        model.module.eval()
+        with torch.no_grad():
+            images, labels = data.tensors
+            right = (model.module(images.to(device)).argmax(1).cpu() == labels).sum()
+        accuracy = right.item() / len(data)
+        torch.save(model.module.state_dict(), path)
+    dist.barrier()
+    model.module.load_state_dict(torch.load(path, map_location=device))
+    return accuracy

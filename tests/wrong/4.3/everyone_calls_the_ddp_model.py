@@ -1,0 +1,15 @@
+# hint: all but one do it for nothing
+# same as: everyone_evaluates.py
+def evaluate_and_save(rank, model, data, path):
+    device = next(model.parameters()).device
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for images, labels in DataLoader(data, batch_size=50):
+            predicted = model(images.to(device)).argmax(1)
+            right += (predicted == labels.to(device)).sum().item()
+    if rank == 0:
+        torch.save(model.module.state_dict(), path)
+    dist.barrier()
+    model.module.load_state_dict(torch.load(path, map_location=device))
+    return right / len(data)

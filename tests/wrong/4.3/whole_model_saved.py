@@ -1,0 +1,16 @@
+# hint: Save a state dict, not the model
+def evaluate_and_save(rank, model, data, path):
+    device = next(model.parameters()).device
+    accuracy = torch.zeros(1, device=device)
+    if rank == 0:
+        model.module.eval()
+        with torch.no_grad():
+            images, labels = data.tensors
+            right = (model.module(images.to(device)).argmax(1).cpu() == labels).sum()
+        accuracy[0] = right.item() / len(data)
+        torch.save(model.module, path)
+    dist.barrier()
+    loaded = torch.load(path, map_location=device, weights_only=False)
+    model.module.load_state_dict(loaded.state_dict())
+    dist.broadcast(accuracy, src=0)
+    return accuracy.item()

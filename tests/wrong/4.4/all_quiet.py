@@ -1,0 +1,8 @@
+# hint: no gradient ever travels
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches:
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    optimizer.step()

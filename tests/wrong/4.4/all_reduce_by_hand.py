@@ -1,0 +1,11 @@
+# hint: Let DDP send the gradients, once
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches:
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+    optimizer.step()

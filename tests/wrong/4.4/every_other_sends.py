@@ -1,0 +1,11 @@
+# hint: Let DDP send the gradients, once
+# same as: all_reduce_by_hand.py
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    half = len(microbatches) // 2
+    with model.no_sync():
+        for images, labels in microbatches[:half]:
+            (cross_entropy(model(images), labels) / len(microbatches)).backward()
+    for images, labels in microbatches[half:]:
+        (cross_entropy(model(images), labels) / len(microbatches)).backward()
+    optimizer.step()

@@ -1,0 +1,9 @@
+# hint: len(microbatches), not
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            (cross_entropy(model(images), labels) / 4).backward()
+    images, labels = microbatches[-1]
+    (cross_entropy(model(images), labels) / 4).backward()
+    optimizer.step()

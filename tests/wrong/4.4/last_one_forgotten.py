@@ -1,0 +1,9 @@
+# hint: no gradient ever travels
+# same as: all_quiet.py
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    optimizer.step()

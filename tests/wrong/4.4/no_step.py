@@ -1,0 +1,10 @@
+# hint: The optimizer must take one step
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    images, labels = microbatches[-1]
+    loss = cross_entropy(model(images), labels)
+    (loss / len(microbatches)).backward()

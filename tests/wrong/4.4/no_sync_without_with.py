@@ -1,0 +1,9 @@
+# hint: needs `with`
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    model.no_sync()
+    for images, labels in microbatches[:-1]:
+        (cross_entropy(model(images), labels) / len(microbatches)).backward()
+    images, labels = microbatches[-1]
+    (cross_entropy(model(images), labels) / len(microbatches)).backward()
+    optimizer.step()

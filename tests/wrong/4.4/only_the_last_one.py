@@ -1,0 +1,12 @@
+# hint: Only the last micro-batch counts
+def accumulate(model, optimizer, microbatches):
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            optimizer.zero_grad()
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    optimizer.zero_grad()
+    images, labels = microbatches[-1]
+    loss = cross_entropy(model(images), labels)
+    (loss / len(microbatches)).backward()
+    optimizer.step()

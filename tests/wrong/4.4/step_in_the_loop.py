@@ -1,0 +1,11 @@
+# hint: The optimizer steps after each micro-batch
+def accumulate(model, optimizer, microbatches):
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            optimizer.zero_grad()
+            cross_entropy(model(images), labels).backward()
+            optimizer.step()
+    optimizer.zero_grad()
+    images, labels = microbatches[-1]
+    cross_entropy(model(images), labels).backward()
+    optimizer.step()

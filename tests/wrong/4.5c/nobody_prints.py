@@ -1,0 +1,5 @@
+# hint: keep the line of the original
+def mean_loss(rank, world_size, loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    return (mean / world_size).item()
