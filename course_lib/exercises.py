@@ -84,7 +84,8 @@ def check(exercise: str, answer, *, timeout: float | None = None) -> Right:
     finally:
         _show(attempt.picture)
     lost = progress.note(chosen.id, "right")
-    return Right(chosen, proof, f"(cannot be kept for later: {lost})" if lost else "")
+    note = f"(this will not outlive the kernel: {lost})" if lost else ""
+    return Right(chosen, proof, note)
 
 
 def _message(exercise, wrong):

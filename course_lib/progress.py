@@ -23,18 +23,22 @@ def place() -> Path:
     return Path(os.environ.get("COURSE_LIB_PROGRESS") or _HOME / _NAME)
 
 
-def note(exercise: str, state: str) -> str | None:
-    """Add a line: `right`, `not yet`, `not started` or `hint`; why not, if it failed.
+_unkept = []  # rows that could not be written; they last as long as this process
 
-    Lines are only ever added, each in one write, so that two notebooks do not disturb
-    each other.
+
+def note(exercise: str, state: str) -> str | None:
+    """Add a row: `right`, `not yet`, `not started` or `hint`.
+
+    Comes back with a reason if it cannot outlive this process. Rows are only ever
+    added, each in one write, so that two notebooks do not disturb each other.
     """
-    line = json.dumps({"exercise": exercise, "state": state, "at": round(time.time())})
+    row = {"exercise": exercise, "state": state, "at": round(time.time())}
     try:
         with open(place(), "ab", buffering=0) as file:
             # a newline first, since the line before may have been cut short
-            file.write(f"\n{line}\n".encode())
+            file.write(f"\n{json.dumps(row)}\n".encode())
     except OSError as error:
+        _unkept.append(row)
         return f"{error.strerror} ({place()})"
     return None
 
@@ -42,12 +46,12 @@ def note(exercise: str, state: str) -> str | None:
 def states(exercise: str) -> list[str]:
     """All states of an exercise so far, oldest first; damaged lines are passed over."""
     try:
-        text = place().read_text(encoding="utf-8", errors="replace")
+        lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return []
+        lines = []
     return [
         row["state"]
-        for row in map(_row, text.splitlines())
+        for row in [*map(_row, lines), *_unkept]
         if row.get("exercise") == exercise and isinstance(row.get("state"), str)
     ]
 

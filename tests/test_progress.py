@@ -1,6 +1,5 @@
 """What a learner has done outlives the kernel, other notebooks and a broken file."""
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -83,18 +82,22 @@ def test_a_line_after_one_that_was_cut_short_is_kept(kept):
     assert progress.states("4.1") == ["right"]
 
 
-def test_a_check_says_when_it_cannot_be_kept(monkeypatch, tmp_path):
+@pytest.fixture
+def no_memory(monkeypatch):
+    monkeypatch.setattr(progress, "_unkept", [])
+
+
+def test_a_check_says_when_it_cannot_be_kept(monkeypatch, tmp_path, no_memory):
     monkeypatch.setenv("COURSE_LIB_PROGRESS", str(tmp_path / "missing" / "progress"))
     said = repr(cl.check("4.1", answer(RIGHT)))
     assert "✓ 4.1 right" in said
-    assert "cannot be kept for later: No such file or directory" in said
-    assert cl.summary().rows[0][0] == "○"
+    assert "this will not outlive the kernel: No such file or directory" in said
+    assert cl.summary().rows[0][0] == "✓"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):
-    tmp_path.chmod(0o500)
-    assert "Permission denied" in progress.note("4.1", "right")
+def test_a_full_disk_is_named(monkeypatch, no_memory):
+    monkeypatch.setenv("COURSE_LIB_PROGRESS", "/dev/full")
+    assert "No space left on device" in progress.note("4.1", "right")
 
 
 def test_hints_count_on_and_stay_at_the_last():
