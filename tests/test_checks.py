@@ -80,7 +80,9 @@ class Desk:
         return error(messages) or shown(messages).strip()
 
     def is_clear(self):
-        return not descendants(self.kernel.pid) and not list(self.files.iterdir())
+        # torch makes the folder of its compiler when DDP is first used
+        files = [f for f in self.files.iterdir() if "torchinductor" not in f.name]
+        return not descendants(self.kernel.pid) and not files
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +124,13 @@ def test_a_stub_is_not_started(desks, exercise):
     assert said.startswith(f"○ {exercise} not started")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RIGHT, ids=names(RIGHT))
 def test_a_right_answer_is_right(answered, path):
     assert f"✓ {path.parent.name} right" in answered(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WRONG, ids=names(WRONG))
 def test_a_wrong_answer_gets_its_hint(answered, path):
     said = answered(path)
@@ -135,6 +139,7 @@ def test_a_wrong_answer_gets_its_hint(answered, path):
     assert "site-packages" not in said and "course_lib/" not in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises())
 def test_each_mistake_has_a_hint_of_its_own(answered, exercise):
     paths = [path for path in WRONG if path.parent.name == exercise]
@@ -168,7 +173,7 @@ def mean_loss(rank, world_size, loss):
 
 # what an answer does beside its task, and what the check then says
 FAULTS = {
-    "import sys; sys.exit()": "rank 0 of 2 left by sys.exit(0)",
+    "import sys; sys.exit()": "left by sys.exit(0) before mean_loss returned",
     "import os; rank == 1 and os._exit(0)": "rank 1 of 2 ended with exit code 0",
     "import os; rank == 1 and os.kill(os.getpid(), 9)": "rank 1 of 2 was killed by SIG",
     "while rank == 1: pass": "A rank is still busy in a line of yours",

@@ -253,9 +253,11 @@ class _Why:
                 " Let all wait between saving and loading: dist.barrier()."
             )
         if error.kind == "RuntimeError" and "module." in str(error):
+            if 'Missing key(s) in state_dict: "module.' in str(error):
+                return "The file has plain names: load it into model.module."
             return (
-                "The file has the names of the DDP wrapper. Save"
-                " model.module.state_dict() and load it into model.module."
+                "The file has the names of the DDP wrapper: save"
+                " model.module.state_dict()."
             )
         if error.kind == "UnboundLocalError" and error.rank:
             return _SEND

@@ -1,4 +1,4 @@
-# hint: every rank must call broadcast
+# hint: A broadcast is for all
 # slow
 def train_agreeing(rank, world_size, make_model, batches):
     on_gpus = torch.cuda.device_count() >= world_size
