@@ -82,3 +82,21 @@ def test_nothing_is_saved_unless_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(*SPAWN, "--world-size=1")
     assert list(tmp_path.iterdir()) == []
+
+
+ALONE = """
+import glob, sys
+sys.path.insert(0, sys.argv[1])
+import train
+train.train(0, 1)
+names = [open(file).read() for file in glob.glob("/proc/self/task/*/comm")]
+print("left:", [name for name in names if "gloo" in name])
+"""
+
+
+def test_after_the_training_no_thread_of_the_group_is_left(monkeypatch):
+    # a thread of gloo that still ran could abort Python as it ends
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_PORT", "0")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    assert "left: []" in run(sys.executable, "-c", ALONE, SCRIPT.parent)

@@ -10,6 +10,9 @@ import socket
 
 import torch
 import torch.distributed as dist
+
+# DDP imports this later, and its default arguments would then keep the group alive
+import torch.distributed.nn
 import torch.multiprocessing as mp
 from sklearn.datasets import load_digits
 from torch import nn
@@ -39,7 +42,8 @@ def train(rank, world_size, save=None):
             print(f"epoch {epoch}: test loss {loss:.3f}, accuracy {accuracy:.1%}")
     if rank == 0 and save:
         torch.save(model.module.state_dict(), save)
-    dist.barrier()  # all are done before the first one leaves
+    dist.barrier()  # rank 0 may still be saving
+    del model  # it holds the group, too
     dist.destroy_process_group()
 
 
