@@ -1,13 +1,16 @@
 """Check an exercise, ask for a hint, see what is done and what is open."""
 
+import contextlib
 import html
 import importlib
 import pkgutil
 import textwrap
+import uuid
 
 from course_lib import checks, progress
 from course_lib.attempt import SECONDS, Attempt, Exercise, Missing, Wrong
-from course_lib.errors import CourseError, UsageError
+from course_lib.errors import CourseError, LaunchInterrupted, UsageError
+from course_lib.output import in_notebook
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
 _ANSI = {"✗": "\x1b[31m", "○": "\x1b[33m"}
@@ -53,24 +56,45 @@ class Right:
         return f"{mark}<br>{html.escape(self.note)}" if self.note else mark
 
 
-def check(exercise: str, answer, *, timeout: float | None = None) -> Right:
+def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Right:
     """Test the answer to an exercise: `cl.check("4.1", shard_indices)`.
 
     The answer runs in fresh ranks, each launch for at most `timeout` seconds (20). What
     it computes is compared and what it costs, never how it is written.
 
     Errors: `NotYet` that says which rank differs, and a hint for that mistake;
-    `NotStarted` while the answer is the stub; `UsageError` for an unknown exercise.
+    `NotStarted` while the answer is the stub; `UsageError` for an unknown exercise;
+    `LaunchInterrupted` if the cell is interrupted.
     """
-    chosen = _find(exercise)
+    try:
+        chosen = _find(exercise)
+        _refuse_unless_function(chosen, answer)
+        seconds = SECONDS if timeout is None else timeout
+        return _judge(chosen, Attempt(answer, timeout=seconds))
+    except LaunchInterrupted:
+        raise  # it tells where each rank was
+    except KeyboardInterrupt:
+        raise LaunchInterrupted(f"{exercise}: the check was interrupted") from None
+
+
+def _refuse_unless_function(exercise, answer):
+    if answer is ...:
+        raise UsageError(
+            f"exercise {exercise.id} checks a function. Give its name too, as in"
+            f' cl.check("{exercise.id}", answer)'
+        )
     if not callable(answer):
         raise UsageError(
-            f"exercise {chosen.id} checks a function, found {answer!r:.60} of type"
+            f"exercise {exercise.id} checks a function, found {answer!r:.60} of type"
             f" {type(answer).__name__}. Give its name alone, without brackets after it."
         )
-    attempt = Attempt(answer, timeout=SECONDS if timeout is None else timeout)
+
+
+def _judge(chosen, attempt):
+    """`Right`, or the error that says what is not."""
     try:
-        proof = chosen.check(attempt)
+        with _waiting(chosen, attempt.timeout):
+            proof = chosen.check(attempt)
     except Missing:
         progress.note(chosen.id, "not started")
         raise NotStarted(
@@ -98,10 +122,31 @@ def _message(exercise, wrong):
     return "\n".join(lines)
 
 
+@contextlib.contextmanager
+def _waiting(exercise, timeout):
+    """Say in a notebook that a check runs; afterwards nothing of it is there."""
+    if not in_notebook():
+        yield
+        return
+    from IPython.display import display, update_display
+
+    place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
+    line = (
+        f"{exercise.id}: checking …, each run of the ranks stops after"
+        f" {str(timeout).removesuffix('.0')} s"
+    )
+    quiet = f'<span style="opacity:.75;font-size:90%">{html.escape(line)}</span>'
+    data = {"text/plain": line, "text/html": quiet}
+    try:
+        display(data, raw=True, display_id=place)
+        yield
+    finally:
+        # an output without data is drawn as nothing
+        update_display({}, raw=True, display_id=place)
+
+
 def _show(picture):
     """Draw what the ranks did, in a notebook, above the outcome."""
-    from course_lib.output import in_notebook
-
     if picture is None or not in_notebook():
         return
     import matplotlib.pyplot as plt
@@ -119,24 +164,28 @@ class Hint:
         count = len(exercise.hints)
         self.text = exercise.hints[number - 1]
         self.head = f"{exercise.id}, hint {number} of {count}"
-        more = number < count
-        self.more = f'cl.hint("{exercise.id}") again says more.' if more else ""
+        self.more = (
+            f'cl.hint("{exercise.id}") again says more.'
+            if number < count
+            else "That was the last one; the answer is in solutions/."
+        )
 
     def __repr__(self):
-        return " ".join(filter(None, (f"{self.head}: {self.text}", self.more)))
+        return f"{self.head}: {self.text} {self.more}"
 
     def _repr_markdown_(self):
-        return f"**{self.head}:** {self.text} {self.more}".rstrip()
+        return f"**{self.head}:** {self.text} {self.more}"
 
 
-def hint(exercise: str, number: int | None = None) -> Hint:
+def hint(exercise: str = "", number: int | None = None) -> Hint:
     """The next hint for an exercise, or the hint of that number (from 1)."""
     chosen = _find(exercise)
     count = len(chosen.hints)
     if number is not None and number not in range(1, count + 1):
         raise UsageError(f"exercise {chosen.id} has hints 1 to {count}, not {number!r}")
     if number is None:
-        number = min(count, progress.states(chosen.id).count("hint") + 1)
+        seen = progress.states().get(chosen.id, []).count("hint")
+        number = min(count, seen + 1)
         progress.note(chosen.id, "hint")
     return Hint(chosen, number)
 
@@ -145,7 +194,8 @@ class Summary:
     """All exercises, done and open."""
 
     def __init__(self, exercises):
-        self.rows = [_standing(exercise) for exercise in exercises]
+        states = progress.states()
+        self.rows = [_standing(one, states.get(one.id, [])) for one in exercises]
         done = sum(mark == "✓" for mark, *_ in self.rows)
         minutes = sum(row[-1] for row in self.rows if row[0] != "✓")
         left = f", about {minutes} minutes to go" if minutes else ""
@@ -168,9 +218,8 @@ class Summary:
         return f"<p>{self.title}</p><table><tr>{head}</tr>{rows}</table>"
 
 
-def _standing(exercise):
+def _standing(exercise, states):
     """Mark, id, title, state in words, minutes."""
-    states = progress.states(exercise.id)
     tries = [state for state in states if state in ("right", "not yet")]
     first = tries.index("right") + 1 if "right" in tries else 0
     if first:
@@ -198,11 +247,12 @@ def exercises() -> dict[str, Exercise]:
 
 def _find(exercise):
     known = exercises()
-    if exercise in known:
-        return known[exercise]
     if not isinstance(exercise, str):
         raise UsageError(
             f'write the exercise in quotes, as in cl.check("4.1", answer);'
             f" found {exercise!r:.60}"
         )
-    raise UsageError(f"there is no exercise {exercise!r:.20}: {', '.join(known)}")
+    if exercise in known:
+        return known[exercise]
+    wrong = f"there is no exercise {exercise!r:.20}" if exercise else "name an exercise"
+    raise UsageError(f"{wrong}: {', '.join(known)}")

@@ -10,9 +10,12 @@ _NAME = ".progress.jsonl"
 
 def _home():
     """The folder of the notebook; for a lesson that of its exercises."""
-    here = Path.cwd()
-    exercises = here.parent / "exercises"
-    return exercises if here.name == "notebooks" and exercises.is_dir() else here
+    try:
+        here = Path.cwd()
+        exercises = here.parent / "exercises"
+        return exercises if here.name == "notebooks" and exercises.is_dir() else here
+    except OSError:
+        return Path()  # the folder is gone: writing will fail and say so
 
 
 _HOME = _home()  # now, since a cell may change the folder later
@@ -43,22 +46,23 @@ def note(exercise: str, state: str) -> str | None:
     return None
 
 
-def states(exercise: str) -> list[str]:
-    """All states of an exercise so far, oldest first; damaged lines are passed over."""
+def states() -> dict[str, list[str]]:
+    """All states so far by exercise, oldest first; damaged lines are passed over."""
     try:
         lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    return [
-        row["state"]
-        for row in [*map(_row, lines), *_unkept]
-        if row.get("exercise") == exercise and isinstance(row.get("state"), str)
-    ]
+    found = {}
+    for row in [*map(_row, lines), *_unkept]:
+        exercise, state = row.get("exercise"), row.get("state")
+        if isinstance(exercise, str) and isinstance(state, str):
+            found.setdefault(exercise, []).append(state)
+    return found
 
 
 def _row(line):
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return row if isinstance(row, dict) else {}

@@ -7,16 +7,14 @@ solution-only are left out, outputs are cleared. The rest stays as it is.
 import argparse
 import copy
 import hashlib
+import json
 import os
-import re
 import sys
 from pathlib import Path
 
 from course_lib import rules
 
 _COMMAND = "python -m course_lib release"
-# the ids that Jupyter gives to new cells, short and long
-_RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}")
 
 
 class Different(Exception):
@@ -57,7 +55,7 @@ def release(solution):
     for key in ("course_code", "widgets"):  # both belong to outputs
         exercise.metadata.pop(key, None)
     exercise.metadata.setdefault("course", {})
-    exercise.metadata["course"]["answers"] = fingerprint(exercise)
+    exercise.metadata["course"]["released"] = fingerprint(exercise)
     return exercise
 
 
@@ -81,13 +79,12 @@ def stub(cell) -> str:
 
 
 def fingerprint(notebook) -> str:
-    """A hash of the answer cells, to tell whether somebody wrote answers."""
-    answers = [
-        cell.source
-        for cell in notebook.cells
-        if cell.metadata.get("nbgrader", {}).get("solution")
-    ]
-    return hashlib.sha256("\n\0".join(answers).encode()).hexdigest()[:16]
+    """A hash of all cells, to tell whether somebody wrote into an exercise.
+
+    Outputs are not in it: an exercise that was only run is as it was released.
+    """
+    cells = [[cell.id, cell.cell_type, cell.source] for cell in notebook.cells]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
 def place(solution: Path) -> Path:
@@ -114,14 +111,14 @@ def _bytes(solution):
 def write(solution: Path, *, force: bool = False) -> str:
     """Write the exercise of `solution`; what happened comes back as a sentence.
 
-    Errors: `Different` if there are answers in it, which are kept; `ValueError` for a
-    solution that breaks a rule; `OSError`.
+    Errors: `Different` if somebody wrote into the exercise, which is then kept;
+    `ValueError` for a solution that breaks a rule; `OSError`.
     """
     path, content = place(solution), _bytes(solution)
     if path.exists() and path.read_bytes() == content:
         return f"{path}: as it was"
     if path.exists() and not force:
-        _refuse_answers(path)
+        _refuse_changed(path)
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -132,14 +129,14 @@ def write(solution: Path, *, force: bool = False) -> str:
     return f"{path}: written"
 
 
-def _refuse_answers(path):
+def _refuse_changed(path):
     """Raise `Different` unless the exercise at `path` is as it was released."""
     import nbformat
 
     try:
         notebook = nbformat.read(path, as_version=4)
-        known = notebook.metadata["course"]["answers"]
-        untouched = known == fingerprint(notebook) and not _added(notebook)
+        known = notebook.metadata["course"]["released"]
+        untouched = known == fingerprint(notebook)
     except OSError:
         raise
     except KeyError:
@@ -149,14 +146,9 @@ def _refuse_answers(path):
             f"{path} is not a notebook that can be read: kept. --force overwrites it."
         ) from None
     if not untouched:
-        raise Different(f"{path} has answers in it: kept. --force overwrites it.")
-
-
-def _added(notebook):
-    """The cells that somebody wrote into an exercise: their ids are no names."""
-    return [
-        cell for cell in notebook.cells if _RANDOM.fullmatch(cell.id) and cell.source
-    ]
+        raise Different(
+            f"{path} was changed since its release: kept. --force overwrites it."
+        )
 
 
 def compare(solution: Path) -> str:
@@ -171,7 +163,7 @@ def compare(solution: Path) -> str:
         return f"{path}: as it should be"
     force = lost = ""
     try:
-        _refuse_answers(path)
+        _refuse_changed(path)
     except Different:
         force, lost = "--force ", " (what was written into it is lost)"
     raise Different(
@@ -209,7 +201,7 @@ def _arguments(args):
     either.add_argument(
         "--force",
         action="store_true",
-        help="overwrite an exercise even if somebody wrote answers into it",
+        help="overwrite an exercise even if somebody wrote into it",
     )
     return parser.parse_args(args)
 

@@ -5,6 +5,7 @@ import re
 SOLUTION_ONLY = "solution-only"  # the tag of cells that no exercise has
 _MARKER = re.compile(r"\s*### (BEGIN|END) SOLUTION\s*")
 _ALMOST = re.compile(r"\b(begin|end)\W+solution\b", re.IGNORECASE)
+_IN_TEXT = re.compile(r"#\s*(begin|end)\W+solution\b", re.IGNORECASE)
 _NAME = re.compile(r"(answer|check)-(\d+)-(\d+[a-z]?)(-[a-z-]+)?")
 _SKIPS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.MULTILINE)
 _TAGS = {"raises-exception", "skip-execution", "nbval-skip", "nbval-raises-exception"}
@@ -121,7 +122,7 @@ def _positive(value):
 
 
 def _cells(notebook):
-    checks = (_run, _metadata, _answer, _check)
+    checks = (_run, _metadata, _text, _answer, _check)
     for cell in notebook.cells:
         for one in checks:
             yield from (f"cell {cell.id}: {text}" for text in one(cell))
@@ -155,6 +156,18 @@ def _metadata(cell):
         if given[key] is not wanted:
             name = f"named {kind}-…" if kind else "not named as check-4-1 or answer-4-1"
             yield f"nbgrader.{key} is {given[key]}, in a cell {name} it is {wanted}"
+
+
+def _text(cell):
+    """Only code cells lose their regions: those of a text would be released."""
+    if cell.cell_type == "code":
+        return
+    for number, line in enumerate(cell.source.split("\n")):
+        if _IN_TEXT.search(line):
+            yield (
+                f"line {number + 1}: found {line.strip()!r} in a {cell.cell_type} cell;"
+                " a solution region is in a code cell"
+            )
 
 
 def _answer(cell):

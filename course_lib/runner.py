@@ -57,6 +57,8 @@ def tidy(notebook) -> None:
         cell.metadata.pop("execution", None)
     for number, cell in enumerate(_code(notebook), start=1):
         cell.execution_count = number
+        # a line that was shown while the cell ran, and then taken away
+        cell.outputs = [o for o in cell.outputs if o.get("data") != {}]
         for output in cell.outputs:
             output.pop("transient", None)
             if "text" in output:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +11,7 @@ import course_lib as cl
 from course_lib import progress
 from course_lib.errors import UsageError
 from course_lib.exercises import exercises
+from tests.kernels import Kernel, error, shown
 
 RIGHT = """
 def shard_indices(num_samples, rank, world_size):
@@ -62,24 +64,34 @@ for _ in range(500):
     progress.note("4.1", {!r})"""
     with ThreadPoolExecutor() as pool:
         list(pool.map(python, [code.format("right"), code.format("not yet")]))
-    found = progress.states("4.1")
+    found = progress.states()["4.1"]
     assert (found.count("right"), found.count("not yet")) == (500, 500)
 
 
 @pytest.mark.parametrize(
-    "damage", [b'{"exercise": "4.1", "sta', b"\xff\xfe\n", b"[1]\n", b"null\n", b"\n"]
+    "damage",
+    [b'{"exercise": "4.1", "sta', b"\xff\xfe\n", b"[1]\n", b"null\n", b"\n"]
+    + [b'{"exercise": ["4.1"], "state": "right"}\n', b"[" * 200_000],
+    ids=["cut", "no text", "a list", "null", "empty", "no name", "deep"],
 )
 def test_a_damaged_line_is_passed_over(kept, damage):
     progress.note("4.1", "not yet")
     kept.write_bytes(kept.read_bytes() + damage + b"\n")
     progress.note("4.1", "right")
-    assert progress.states("4.1") == ["not yet", "right"]
+    assert progress.states()["4.1"] == ["not yet", "right"]
 
 
 def test_a_line_after_one_that_was_cut_short_is_kept(kept):
     kept.write_bytes(b'{"exercise": "4.1", "sta')
     progress.note("4.1", "right")
-    assert progress.states("4.1") == ["right"]
+    assert progress.states()["4.1"] == ["right"]
+
+
+def test_a_summary_reads_the_file_once(monkeypatch):
+    reads, states = [], progress.states
+    monkeypatch.setattr(progress, "states", lambda: reads.append(1) or states())
+    cl.summary()
+    assert reads == [1]
 
 
 @pytest.fixture
@@ -95,6 +107,20 @@ def test_a_check_says_when_it_cannot_be_kept(monkeypatch, tmp_path, no_memory):
     assert cl.summary().rows[0][0] == "✓"
 
 
+def test_a_notebook_whose_folder_was_deleted_keeps_progress_in_memory(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    code = f"""
+import os
+del os.environ["COURSE_LIB_PROGRESS"]
+os.chdir({str(folder)!r})
+os.rmdir({str(folder)!r})
+from course_lib import progress
+print(progress.note("4.1", "right"), progress.states())"""
+    said = "No such file or directory (.progress.jsonl) {'4.1': ['right']}\n"
+    assert python(code) == said
+
+
 def test_a_full_disk_is_named(monkeypatch, no_memory):
     monkeypatch.setenv("COURSE_LIB_PROGRESS", "/dev/full")
     assert "No space left on device" in progress.note("4.1", "right")
@@ -107,6 +133,15 @@ def test_hints_count_on_and_stay_at_the_last():
     assert heads == [f"4.1, hint {number} of {count}" for number in numbers]
     assert python('print(cl.hint("4.1"))').startswith(f"4.1, hint {count} of")
     assert f"{count} hints" in row("4.1")[3]
+
+
+def test_the_last_hint_says_that_it_is_the_last():
+    *earlier, last, again = [repr(cl.hint("4.1")) for _ in range(4)]
+    end = "That was the last one; the answer is in solutions/."
+    assert all(said.endswith('cl.hint("4.1") again says more.') for said in earlier)
+    assert last.endswith(end)
+    assert again == last
+    assert cl.hint("4.1", 3)._repr_markdown_().endswith(end)
 
 
 def test_a_summary_counts_what_is_right_and_the_minutes_of_the_others():
@@ -136,12 +171,25 @@ def test_everything_right_leaves_no_minutes():
 
 
 @pytest.mark.parametrize(
-    "exercise, said", [("9.9", "there is no exercise '9.9'"), (4.1, "in quotes")]
+    "exercise, said",
+    [("9.9", "there is no exercise '9.9': 4.1"), (4.1, "in quotes")]
+    + [(["4.1"], "in quotes"), (answer(STUB), "in quotes"), ("", "an exercise: 4.1")],
 )
 @pytest.mark.parametrize("call", [cl.hint, lambda one: cl.check(one, answer(STUB))])
 def test_an_unknown_exercise_is_refused(call, exercise, said):
     with pytest.raises(UsageError, match=said):
         call(exercise)
+
+
+@pytest.mark.parametrize("call", [cl.hint, cl.check])
+def test_a_call_without_an_exercise_names_them_all(call):
+    with pytest.raises(UsageError, match="name an exercise: 4.1, 4.2"):
+        call()
+
+
+def test_a_check_without_an_answer_says_how_to_give_it():
+    with pytest.raises(UsageError, match=r'as in cl.check\("4.1", answer\)'):
+        cl.check("4.1")
 
 
 def test_an_answer_that_was_called_already_is_refused():
@@ -157,4 +205,72 @@ def test_a_hint_that_is_not_there_is_refused(number):
 
 def test_a_hint_by_number_counts_no_step():
     assert cl.hint("4.1", 2).head == "4.1, hint 2 of 3"
-    assert progress.states("4.1") == []
+    assert progress.states() == {}
+
+
+# while a check runs
+
+
+ENDLESS = """
+def shard_indices(num_samples, rank, world_size):
+    while True:
+        pass
+"""
+SLOW_TO_START = """
+import time
+from course_lib import attempt
+run = attempt.launcher.run
+attempt.launcher.run = lambda *_, **__: time.sleep(60)
+"""
+LINE = "4.1: checking …, each run of the ranks stops after 20 s"
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    opened = Kernel()
+    opened.run("import course_lib as cl; cl.summary()")
+    yield opened
+    opened.close()
+
+
+def is_waiting(message):
+    return message["content"].get("data", {}).get("text/plain") == LINE
+
+
+def test_a_check_says_at_once_that_it_runs_and_leaves_nothing_of_it(kernel):
+    messages = kernel.run(f'{RIGHT}\ncl.check("4.1", shard_indices)')
+    (line,) = [message for message in messages if is_waiting(message)]
+    place = line["content"]["transient"]["display_id"]
+    same = [
+        message["content"]["data"]
+        for message in messages
+        if message["content"].get("transient", {}).get("display_id") == place
+    ]
+    assert same[1:] == [{}]
+    assert "✓ 4.1 right" in shown(messages)
+
+
+def interrupted(kernel, cell, seconds=0):
+    """What a check says that is interrupted so long after it says that it runs."""
+    message_id = kernel.send(cell)
+    before = kernel.finish(message_id, until=is_waiting)
+    time.sleep(seconds)
+    kernel.manager.interrupt_kernel()
+    messages = before + kernel.finish(message_id)
+    assert LINE not in shown(messages)
+    return error(messages)
+
+
+def test_an_interrupt_before_the_ranks_run_is_told_in_one_line(kernel):
+    cell = f'{SLOW_TO_START}\n{RIGHT}\ncl.check("4.1", shard_indices)'
+    said = interrupted(kernel, cell)
+    assert said == "LaunchInterrupted: 4.1: the check was interrupted"
+    kernel.run("attempt.launcher.run = run")
+
+
+def test_an_interrupt_while_the_ranks_run_tells_where_they_were(kernel):
+    cell = f'{ENDLESS}\ncl.check("4.1", shard_indices)'
+    said = interrupted(kernel, cell, seconds=3)
+    assert said.startswith("LaunchInterrupted: shard_indices on ")
+    assert "rank 0 was in cell In[" in said
+    assert "course_lib/" not in said

@@ -154,11 +154,11 @@ def test_the_metadata_of_cells_stays_but_for_times_of_execution(root):
     assert release.release(solution).cells[2].metadata == kept
 
 
-def test_the_metadata_of_an_exercise_tells_its_answers_and_not_the_outputs_code(root):
+def test_the_metadata_of_an_exercise_tells_its_release_and_not_the_outputs_code(root):
     made = release.release(usual())
     assert "course_code" not in made.metadata
     course = dict(made.metadata.course)
-    assert len(course.pop("answers")) == 16
+    assert len(course.pop("released")) == 16
     assert course == {"stage": "04", "seconds": 60}
 
 
@@ -188,7 +188,7 @@ def test_the_file_is_laid_out_as_nbformat_writes_it(root):
     assert written.endswith(b"}\n")
 
 
-def test_two_changed_lines_in_a_solution_change_two_lines_of_its_exercise(root):
+def test_two_changed_lines_in_a_solution_change_them_and_the_fingerprint_alone(root):
     release.main([])
     before = (root / "exercises/04.ipynb").read_text().split("\n")
     changed = usual()
@@ -197,7 +197,10 @@ def test_two_changed_lines_in_a_solution_change_two_lines_of_its_exercise(root):
     release.main([])
     after = (root / "exercises/04.ipynb").read_text().split("\n")
     lines = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
-    assert [line[0] for line in lines if line[0] != "@"] == ["-", "+", "-", "+"]
+    new = [line.strip('+ ,"') for line in lines if line[0] == "+"]
+    assert new[:2] == ["# Adding up", "All done."]
+    assert [line.split('"')[0] for line in new[2:]] == ["released"]
+    assert [line[0] for line in lines if line[0] != "@"] == ["-", "+"] * 3
 
 
 def test_nothing_is_left_beside_the_exercise(root):
@@ -290,6 +293,31 @@ def add_cell_in_lab(written):
     written.cells.append(cell("0f6a3c1e-93d5-4f0b-8f0e-2b7c1d9a4e55", "my note"))
 
 
+def add_cell_with_a_short_id(written):
+    written.cells.append(cell("a1", "my note"))
+
+
+def mend_outside_the_answer(written):
+    written.cells[2].source = written.cells[2].source.replace("4.1", "4.2")
+
+
+def add_code_to_the_check(written):
+    written.cells[2].source += "\nadd(1, 2)"
+
+
+def write_notes_in_a_text(written):
+    written.cells[0].source += "\n\nMy notes."
+
+
+def move_a_cell(written):
+    written.cells.insert(0, written.cells.pop())
+
+
+def make_a_text_of_a_cell(written):
+    made = text(written.cells[2].id, written.cells[2].source)
+    written.cells[2] = made
+
+
 def forget_fingerprint(written):
     del written.metadata["course"]
 
@@ -297,12 +325,14 @@ def forget_fingerprint(written):
 @pytest.mark.parametrize(
     "change",
     [write_answer, split_answer, delete_answer, forget_fingerprint]
-    + [add_cell, add_cell_in_lab],
+    + [add_cell, add_cell_in_lab, add_cell_with_a_short_id, move_a_cell]
+    + [mend_outside_the_answer, add_code_to_the_check, write_notes_in_a_text]
+    + [make_a_text_of_a_cell],
 )
-def test_an_exercise_with_answers_is_kept(root, capsys, change):
+def test_an_exercise_that_somebody_wrote_into_is_kept(root, capsys, change):
     before = answered(root, change)
     assert release.main([]) == 1
-    message = "exercises/04.ipynb has answers in it: kept. --force overwrites it."
+    message = "04.ipynb was changed since its release: kept. --force overwrites it."
     assert message in capsys.readouterr().err
     assert (root / "exercises/04.ipynb").read_bytes() == before
 
@@ -410,6 +440,26 @@ def test_a_region_outside_an_answer_is_refused():
     made = usual()
     made.cells.insert(1, cell("demo", f"1\n{BEGIN}\n2\n{END}"))
     assert wrong(made) == "cell demo: line 2: a solution region outside an answer cell"
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+@pytest.mark.parametrize(
+    "line", [BEGIN, END, f"  {BEGIN} ", "# begin  solution", f"`{END}`"]
+)
+def test_a_marker_in_a_text_is_refused_since_it_would_be_released(kind, line):
+    made = usual()
+    made.cells[0].source = f"Adding\n{line}"
+    made.cells[0].cell_type = kind
+    assert wrong(made) == (
+        f"cell title: line 2: found {line.strip()!r} in a {kind} cell;"
+        " a solution region is in a code cell"
+    )
+
+
+def test_a_text_may_speak_of_a_solution():
+    made = usual()
+    made.cells[0].source = "# At the end: solution and hints\nBegin. Solution below."
+    assert rules.problems(made) == []
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,17 @@ def test_the_folder_of_this_machines_python_is_not_kept(tmp_path):
     runner.main(["--save", str(path)])
     (cell,) = nbformat.read(path, as_version=4).cells
     assert cell.outputs[0].text == "/usr/lib\n"
+
+
+GONE = """
+from IPython.display import display
+line = display({"text/plain": "wait"}, raw=True, display_id=True)
+line.update({}, raw=True)
+"""
+
+
+def test_a_line_that_was_taken_away_again_is_not_kept(tmp_path):
+    path = notebook(tmp_path, GONE)
+    runner.main(["--save", str(path)])
+    (cell,) = nbformat.read(path, as_version=4).cells
+    assert cell.outputs == []
