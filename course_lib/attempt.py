@@ -40,6 +40,18 @@ _SAYINGS = (
         "A rank has no keyboard, so input() cannot work in it.",
     ),
     (
+        "BdbQuit",
+        "A rank has no keyboard: use print instead of breakpoint().",
+    ),
+    (
+        "of type torch.Tensor",
+        "A collective needs a tensor, not a number: it writes the result there.",
+    ),
+    (
+        "this destroys the group of the training",
+        "Do not leave the group here: the training goes on after this function.",
+    ),
+    (
         "SIGKILL",
         "Nothing of the course sends this signal, unless memory ran out: let the"
         " function return by itself.",

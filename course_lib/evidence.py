@@ -18,17 +18,44 @@ _SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 
 @contextlib.contextmanager
 def group(rank: int, world_size: int):
-    """The process group of a check, and the device of this rank, in a block."""
+    """The process group of a check, and the device of this rank, in a block.
+
+    An answer that destroys the group fails in that line.
+    """
     on_gpus = torch.cuda.device_count() >= world_size
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
     if on_gpus:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpus else "gloo")
+    destroy, dist.destroy_process_group = dist.destroy_process_group, _refuse_leaving
     try:
         yield device
+        if not dist.is_initialized():
+            _refuse_leaving()
     finally:
+        dist.destroy_process_group = destroy
         if dist.is_initialized():
-            dist.destroy_process_group()
+            destroy()
+
+
+def _refuse_leaving(*_, **__):
+    raise RuntimeError("this destroys the group of the training")
+
+
+@contextlib.contextmanager
+def noted(owner: type, name: str):
+    """What the method `name` of a class is called with in a block, in order."""
+    method, calls = getattr(owner, name), []
+
+    def noting(self, *args, **kwargs):
+        calls.append((*args, *kwargs.values()))
+        return method(self, *args, **kwargs)
+
+    setattr(owner, name, noting)
+    try:
+        yield calls
+    finally:
+        setattr(owner, name, method)
 
 
 class Watched(TensorDataset):
@@ -140,6 +167,11 @@ def reduced(trace: Trace, rank: int) -> list[int]:
 def gradients(trace: Trace, rank: int) -> list[int]:
     """The bytes of each all-reduce but the small ones, which cost next to nothing."""
     return [size for size in reduced(trace, rank) if size > _SMALL]
+
+
+def complete(trace: Trace) -> bool:
+    """False if the recording was cut, so that what it lacks proves nothing."""
+    return "cut after" not in trace.source
 
 
 def steps_of(trace: Trace, first: int, last: int) -> Trace | None:

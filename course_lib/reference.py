@@ -3,12 +3,29 @@
 What several ranks compute is compared with this.
 """
 
+import contextlib
+
 import torch
 from torch import nn
 
 from course_lib.data import digits
 
 RATE = 0.1  # learning rate of every exercise
+
+
+@contextlib.contextmanager
+def settled():
+    """PyTorch's own settings in a block or a decorated function: f32, CPU, gradients.
+
+    The checks run in the notebook, which may have set others for itself.
+    """
+    dtype = torch.get_default_dtype()
+    with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
 
 
 def network(seed: int = 0) -> nn.Module:

@@ -217,6 +217,39 @@ def test_what_is_done_beside_a_right_answer_is_no_fault(desks, line):
     assert becomes(desk.is_clear, seconds=5)
 
 
+# one right answer of each exercise whose check computes in the notebook's process
+SETTLED = (
+    "tensor",
+    "other_loss_forms",
+    "file_handle",
+    "nullcontext",
+    "gathered",
+    "all_gather",
+)
+SETTINGS = {
+    "torch.set_default_dtype(torch.float64)": "torch.set_default_dtype(torch.float32)",
+    "torch.set_grad_enabled(False)": "torch.set_grad_enabled(True)",
+    "torch.set_default_device('meta')": "torch.set_default_device(None)",
+}
+
+
+@pytest.mark.faults
+def test_settings_of_the_notebook_do_not_reach_a_check(desks):
+    desk = desks("4.4")
+    for line in SETTINGS:
+        desk.run(line)
+    try:
+        for path in (path for path in RIGHT if path.stem in SETTLED):
+            exercise = path.parent.name
+            assert f"✓ {exercise} right" in desk.check(exercise, path.read_text())
+        kept = "torch.empty(1).dtype, torch.empty(1).device, torch.is_grad_enabled()"
+        said = shown(desk.run(kept))
+        assert "torch.float64, device(type='meta'), False" in words(said)
+    finally:
+        for line in SETTINGS.values():
+            desk.run(line)
+
+
 @pytest.mark.faults
 def test_an_answer_without_end_is_wrong(desks):
     generator = """

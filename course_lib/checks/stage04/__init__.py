@@ -6,7 +6,8 @@ answer that differs is looked into, to find the hint for its mistake.
 
 from course_lib.attempt import Exercise
 from course_lib.checks.stage04.accumulating import check_accumulate
-from course_lib.checks.stage04.bugs import check_by_hand, check_mean_loss
+from course_lib.checks.stage04.by_hand import check_by_hand
+from course_lib.checks.stage04.mean_loss import check_mean_loss
 from course_lib.checks.stage04.saving import check_save
 from course_lib.checks.stage04.shards import check_shards
 from course_lib.checks.stage04.training import check_train
@@ -32,7 +33,7 @@ EXERCISES = (
         25,
         check_train,
         (
-            "Write the plain loop first. Then add, in this order: join the group, wrap"
+            "Start from the plain loop. Then add, in this order: join the group, wrap"
             " the model, shard the data, divide the batch, leave the group.",
             "The sampler: `DistributedSampler(data)` knows rank and world size from the"
             " group, and shuffles. The loader gets `sampler=sampler` and"
@@ -53,7 +54,7 @@ EXERCISES = (
             "On rank 0 work with `model.module`: calling the DDP wrapper is a"
             " collective when the model has BatchNorm. `eval()` keeps BatchNorm still.",
             "After rank 0 has saved: `dist.barrier()` on all ranks, then all load with"
-            " `torch.load(path, map_location=device)`.",
+            " `torch.load(path, map_location=device)`, and `model.train()` at the end.",
             "For the accuracy: all ranks make a tensor of one number, rank 0 fills in"
             " its own, `dist.broadcast(tensor, src=0)`.",
         ),
@@ -67,7 +68,8 @@ EXERCISES = (
             "How many backward passes does a step have, and how many of them should"
             " send gradients? Which one?",
             "`with model.no_sync():` around forward and backward of all micro-batches"
-            " but the last. The last one runs as usual.",
+            " but the last. The last one runs as usual. Each one's backward comes"
+            " right after its forward.",
             "The loss of each micro-batch is a mean. Dividing it by the number of"
             " micro-batches makes their sum the mean over the whole batch.",
         ),

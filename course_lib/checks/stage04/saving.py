@@ -1,8 +1,6 @@
 """Exercise 4.3: evaluate and save on rank 0, load on all, without a deadlock."""
 
-import contextlib
 import tempfile
-import time
 from pathlib import Path
 
 import torch
@@ -13,46 +11,36 @@ from torch.utils.data import TensorDataset
 
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
-from course_lib.evidence import (
-    CLOSE,
-    gap,
-    group,
-    near,
-    number_of,
-    own_lines,
-    state_of,
+from course_lib.checks.stage04.saving_mistakes import (
+    COUNT,
+    PLAIN,
+    Why,
+    forward_mark,
+    why_accuracy,
 )
+from course_lib.checks.stage04.slow_saves import slow_saves
+from course_lib.evidence import CLOSE, gap, group, near, number_of, state_of
 from course_lib.results import short
 
-_SLOW = 0.3  # seconds that a save takes longer, so that nobody is lucky
-_COUNT = 200
 
-_SEND = (
-    "Only rank 0 knows the number. Send it to the others: dist.broadcast of a tensor"
-    " from rank 0, on the device of the model."
-)
-_PLAIN = (
-    "Save a state dict, not the model: a class that is pickled cannot be loaded where"
-    " its code has moved."
-)
-
-
+@reference.settled()
 def check_save(attempt: Attempt) -> str:
     """Look at the file, the accuracy and the loaded weights of every rank."""
-    data = reference.samples(_COUNT)
-    for ranks in (2, 3):
+    data = reference.samples(COUNT)
+    # seconds between the halves of the file: no pause guesses both
+    for ranks, pause in ((2, 0.5), (3, 2.0)):
         with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
             results = attempt(
-                _save, data, folder, world_size=ranks, why=_Why(Path(folder))
+                _save, data, folder, pause, world_size=ranks, why=Why(Path(folder))
             )
-        for judge in (_judge_save, _judge_file, _judge_work, _judge_rank):
+        for judge in (_judge_save, _judge_file, _judge_work, _judge_rank, _judge_mode):
             for rank in range(ranks):
                 judge(rank, results)
     return "rank 0 evaluated and saved, 2 and 3 ranks loaded, and nobody was stuck"
 
 
 def _save(rank, world_size, answer, /, *given):
-    (images, labels), folder = given
+    (images, labels), folder, pause = given
     data, path = TensorDataset(images, labels), Path(folder) / "weights.pt"
     with group(rank, world_size) as device:
         model = DDP(reference.network_with_norm(seed=rank).to(device))
@@ -62,22 +50,25 @@ def _save(rank, world_size, answer, /, *given):
 
         def forward(module, _):
             if module is model:
-                _forward(folder, rank).touch()
+                forward_mark(folder, rank).touch()
             if module is model.module:
                 modes.append(module.training)
 
         # for all modules: a hook of its own would be pickled with the model
         handle = register_module_forward_pre_hook(forward)
-        with _slow_saves() as saves:
+        saving = Path(folder) / "saving"
+        with slow_saves(answer, saving, seconds=pause) as saves:
             accuracy = answer(rank, model, data, str(path))
         handle.remove()
         return {
             "accuracy": number_of(accuracy),
             "said": short(accuracy),
-            "there": path.exists(),  # at once, before rank 0 goes on
+            # at once, before rank 0 goes on
+            "there": path.exists() and not saving.exists(),
             "file": None if rank else _content(path),
             "saves": len(saves),
             "modes": modes,
+            "training": all(module.training for module in model.modules()),
             "before": before,
             "after": state_of(model.module.state_dict()),
         }
@@ -87,26 +78,6 @@ def _step(model, images, labels):
     """A backward on other data per rank: now the running statistics differ, too."""
     device = next(model.parameters()).device
     cross_entropy(model(images.to(device)), labels.to(device)).backward()
-
-
-@contextlib.contextmanager
-def _slow_saves():
-    save, saves = torch.save, []
-
-    def slow(*args, **kwargs):
-        saves.append(args)
-        time.sleep(_SLOW)  # as a drive on the network may
-        return save(*args, **kwargs)
-
-    torch.save = slow
-    try:
-        yield saves
-    finally:
-        torch.save = save  # what the rank returns is saved, too
-
-
-def _forward(folder, rank):
-    return Path(folder) / f"forward-{rank}"
 
 
 def _content(path):
@@ -128,7 +99,7 @@ def _judge_save(rank, results):
         )
     if not result["there"]:
         raise Wrong(
-            f"rank {rank} of {ranks} returned when the file was not there yet",
+            f"rank {rank} of {ranks} returned before the file was complete",
             "Saving takes time. Let all ranks wait until rank 0 has saved:"
             " dist.barrier()."
             if rank
@@ -144,7 +115,7 @@ def _judge_file(rank, results):
     if isinstance(found, str):
         checkpoint = "Save the state dict alone: a plain model must be able to load it."
         raise Wrong(
-            f"the file holds {found}", checkpoint if found.startswith("{") else _PLAIN
+            f"the file holds {found}", checkpoint if found.startswith("{") else PLAIN
         )
     if any(name.startswith("module.") for name in found):
         raise Wrong(
@@ -191,7 +162,7 @@ def _judge_rank(rank, results):
         raise Wrong(
             f"rank {rank} of {ranks} returned {result['said']},"
             f" expected an accuracy of {good:.4f}",
-            _why_accuracy(found, good, where=(rank, ranks)),
+            why_accuracy(found, good, where=(rank, ranks)),
         )
     if not gap(results[0]["before"], result["after"]) <= CLOSE:
         raise Wrong(
@@ -201,64 +172,30 @@ def _judge_rank(rank, results):
         )
 
 
-def _why_accuracy(found, good, *, where):
-    rank, ranks = where
-    if rank and not found:
-        return _SEND
-    if found is None:
-        return "All ranks return the share of right answers, a number from 0 to 1."
-    if found == 0:
-        return "A tensor of whole numbers cuts a share to 0. Make it of floats."
-    if near(found, good / ranks, 1e-3):
-        return (
-            "An average with the zeros of the other ranks is too small. Take the number"
-            " of rank 0 as it is: dist.broadcast."
+def _judge_mode(rank, results):
+    if results[rank]["training"]:
+        return
+    if any(result["training"] for result in results):
+        hint = (
+            f"Rank {rank} stays in eval mode and its BatchNorm would go on in another"
+            " way than that of others: call model.train() at the end."
         )
-    if near(found, 100 * good, 0.1) or near(found, _COUNT * good, 0.1):
-        return "Return the share of right answers, from 0 to 1: right / all."
-    return "Count the right answers over all samples of `data`, then divide by all."
+    else:
+        hint = (
+            "The training goes on after this function, and BatchNorm must learn again:"
+            " call model.train() at the end."
+        )
+    raise Wrong(
+        f"rank {rank} of {len(results)} leaves the model in eval mode, expected"
+        " training mode, as before",
+        hint,
+    )
 
 
 @torch.no_grad()
 def _accuracy(weights):
     """The share of right answers of rank 0's model."""
-    images, labels = reference.samples(_COUNT)
+    images, labels = reference.samples(COUNT)
     plain = reference.network_with_norm().eval()
     plain.load_state_dict(weights)
     return (plain(images).argmax(1) == labels).float().mean().item()
-
-
-class _Why:
-    """The hint for ranks that failed or waited in vain."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __call__(self, error):
-        called = [r for r in range(3) if _forward(self.folder, r).exists()]
-        if called == [0] and error.kind in ("late", "lost"):
-            return (
-                "Only rank 0 called the DDP model, and that call is a collective: DDP"
-                " first sends BatchNorm's statistics to all ranks. Evaluate"
-                " model.module."
-            )
-        if error.kind == "late" and len(own_lines(error)) > 1:
-            return (
-                "A line in which all ranks take part stands under `if rank == 0`, or"
-                " the ranks come to such lines in another order."
-            )
-        if error.kind == "FileNotFoundError":
-            return (
-                f"Rank {error.rank} looks for the file before rank 0 has written it."
-                " Let all wait between saving and loading: dist.barrier()."
-            )
-        if error.kind == "RuntimeError" and "module." in str(error):
-            if 'Missing key(s) in state_dict: "module.' in str(error):
-                return "The file has plain names: load it into model.module."
-            return (
-                "The file has the names of the DDP wrapper: save"
-                " model.module.state_dict()."
-            )
-        if error.kind == "UnboundLocalError" and error.rank:
-            return _SEND
-        return _PLAIN if error.kind == "UnpicklingError" else None

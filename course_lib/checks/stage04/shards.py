@@ -3,29 +3,32 @@
 import operator
 from itertools import islice
 
-from course_lib import plots
+from course_lib import plots, reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.results import short
 
 _SIZES = ((30, 3), (10, 4), (10, 3), (8, 2), (7, 1), (3, 5), (2, 7))
 _TELLING = 4  # of them: with few samples different mistakes give the same
 _DRAWN = (10, 4)
+_SAID = 12  # numbers of a list that a sentence shows
 _MOST = 40  # samples that are looked at: a generator may have no end
 
 
+@reference.settled()
 def check_shards(attempt: Attempt) -> str:
     """Compare every rank's samples with those of DistributedSampler.
 
     https://docs.pytorch.org/docs/stable/data.html
     """
     (found,) = attempt(_deal, world_size=1)
-    _draw(attempt, found[_SIZES.index(_DRAWN)])
+    _draw(attempt, _DRAWN, found)
     for (count, ranks), shards in zip(_SIZES, found):
         for rank, expected in enumerate(_dealt(count, ranks)):
             if shards[rank] != expected:
+                _draw(attempt, (count, ranks), found)
                 raise Wrong(
-                    f"rank {rank} of {ranks} gets {shards[rank]} of {count} samples,"
-                    f" expected {expected}",
+                    f"rank {rank} of {ranks} gets {_said(shards[rank])} of {count}"
+                    f" samples, expected {_said(expected)}",
                     _why(found),
                 )
     return f"{len(_SIZES)} cases on 1 to 7 ranks, all as DistributedSampler deals"
@@ -42,8 +45,16 @@ def _numbers(value):
         return short(value)
 
 
-def _draw(attempt, shards):
-    count, _ = _DRAWN
+def _said(shard):
+    """A list in a sentence, without the end of a long one."""
+    if isinstance(shard, str) or len(shard) <= _SAID:
+        return shard
+    return f"[{', '.join(map(str, shard[:_SAID]))}, …]"
+
+
+def _draw(attempt, case, found):
+    """Let the notebook show a case, if all its numbers are samples."""
+    count, shards = case[0], found[_SIZES.index(case)]
     lists = [shard for shard in shards if isinstance(shard, list)]
     drawable = all(0 <= i < count for shard in lists for i in shard)
     if len(lists) == len(shards) and drawable:
@@ -167,6 +178,11 @@ _MISTAKES = (
 
 
 def _why(found):
+    every = [shard for shards in found for shard in shards]
+    if all(shard == "None" for shard in every):
+        return "The function returns nothing: `return` the list."
+    if not any(every):
+        return "The list is empty for every rank: nothing was dealt."
     if any(isinstance(shard, str) for shards in found for shard in shards):
         return "Return a list of sample numbers: whole numbers from 0."
     telling = list(zip(_SIZES, found))[:_TELLING]

@@ -19,4 +19,5 @@ def evaluate_and_save(rank, model, data, path):
                 share += guess == label.item()
         share /= len(data)
     dist.all_reduce(share)
+    model.train()
     return share

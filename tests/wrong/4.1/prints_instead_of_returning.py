@@ -1,5 +1,4 @@
-# hint: whole numbers from 0
-# same as: float_indices.py
+# hint: returns nothing
 def shard_indices(num_samples, rank, world_size):
     length = -(-num_samples // world_size) * world_size
     print([i % num_samples for i in range(length)][rank::world_size])

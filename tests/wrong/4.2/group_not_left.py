@@ -1,4 +1,4 @@
-# hint: Leave the group at the end
+# hint: before `return`
 def train(rank, world_size, model, data, epochs):
     on_gpus = torch.cuda.device_count() >= world_size
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")

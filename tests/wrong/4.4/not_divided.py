@@ -1,4 +1,4 @@
-# hint: Divide each loss
+# hint: times too long. Divide each loss
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,4 @@
-# hint: always gets one number
+# hint: always gets the same number
 def train_shuffled(rank, world_size, model, data, epochs):
     on_gpus = torch.cuda.device_count() >= world_size
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")

@@ -1,0 +1,18 @@
+from pathlib import Path
+
+
+def evaluate_and_save(rank, model, data, path):
+    device = next(model.parameters()).device
+    accuracy = torch.zeros(1, device=device)
+    if rank == 0:
+        model.module.eval()
+        with torch.no_grad():
+            images, labels = data.tensors
+            right = (model.module(images.to(device)).argmax(1).cpu() == labels).sum()
+        accuracy[0] = right.item() / len(data)
+        torch.save(model.module.state_dict(), Path(path))
+    dist.barrier()
+    model.module.load_state_dict(torch.load(path, map_location=device))
+    dist.broadcast(accuracy, src=0)
+    model.train()
+    return accuracy.item()

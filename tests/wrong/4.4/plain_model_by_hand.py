@@ -1,0 +1,11 @@
+# hint: You call model.module
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for images, labels in microbatches:
+            loss = cross_entropy(model.module(images), labels)
+            (loss / len(microbatches)).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+    optimizer.step()

@@ -1,0 +1,10 @@
+# hint: more travels than the gradients
+def accumulate(model, optimizer, microbatches):
+    optimizer.zero_grad(set_to_none=False)
+    for i, (images, labels) in enumerate(microbatches, start=1):
+        model.require_backward_grad_sync = i == len(microbatches)
+        criterion = nn.CrossEntropyLoss()
+        (criterion(model(images), labels) * (1 / len(microbatches))).backward()
+    optimizer.step()
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)

@@ -1,0 +1,11 @@
+# hint: Only the last two micro-batches count
+def accumulate(model, optimizer, microbatches):
+    with model.no_sync():
+        for images, labels in microbatches[:-1]:
+            optimizer.zero_grad()
+            loss = cross_entropy(model(images), labels)
+            (loss / len(microbatches)).backward()
+    images, labels = microbatches[-1]
+    loss = cross_entropy(model(images), labels)
+    (loss / len(microbatches)).backward()
+    optimizer.step()

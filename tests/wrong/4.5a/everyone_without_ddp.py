@@ -1,0 +1,21 @@
+# hint: does the work of one process
+# same as: everyone_computes_everything.py
+def train_shuffled(rank, world_size, model, data, epochs):
+    on_gpus = torch.cuda.device_count() >= world_size
+    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    dist.init_process_group("nccl" if on_gpus else "gloo")
+    model.to(device)
+    sampler = DistributedSampler(data, num_replicas=1, rank=0)
+    loader = DataLoader(data, batch_size=64, sampler=sampler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for images, labels in loader:
+            optimizer.zero_grad()
+            predicted = model(images.to(device))
+            cross_entropy(predicted, labels.to(device)).backward()
+            optimizer.step()
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    dist.destroy_process_group()
+    return model.state_dict()

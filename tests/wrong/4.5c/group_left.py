@@ -1,0 +1,9 @@
+# hint: Do not leave the group here
+def mean_loss(rank, world_size, loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    mean /= world_size
+    if rank == 0:
+        print(f"mean loss {mean.item():.3f}")
+    dist.destroy_process_group()
+    return mean.item()

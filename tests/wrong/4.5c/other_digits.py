@@ -1,0 +1,9 @@
+# hint: keep the line of the original
+# same as: nobody_prints.py
+def mean_loss(rank, world_size, loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    mean /= world_size
+    if rank == 0:
+        print(f"mean loss {mean.item():.1f}")
+    return mean.item()
