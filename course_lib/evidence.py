@@ -27,6 +27,7 @@ def group(rank: int, world_size: int):
     if on_gpus:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpus else "gloo")
+    dist.barrier()  # an answer that does nothing may leave while another rank joins
     destroy, dist.destroy_process_group = dist.destroy_process_group, _refuse_leaving
     try:
         yield device
