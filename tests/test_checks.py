@@ -117,6 +117,7 @@ def answered(desks):
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises())
 def test_a_stub_is_not_started(desks, exercise):
     stub = cells(notebook_of(exercise))[check_cell(exercise).replace("check", "answer")]

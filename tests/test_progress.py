@@ -13,6 +13,8 @@ from course_lib.errors import UsageError
 from course_lib.exercises import exercises
 from tests.kernels import Kernel, error, shown
 
+pytestmark = pytest.mark.slow
+
 RIGHT = """
 def shard_indices(num_samples, rank, world_size):
     length = -(-num_samples // world_size) * world_size
