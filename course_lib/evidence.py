@@ -1,7 +1,7 @@
 """What checks look at: weights, numbers, what was read, what travelled."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -81,10 +81,21 @@ def state_of(value):
 
 
 def gap(one: dict, other: dict) -> float:
-    """The largest difference between two state dicts of the same names."""
+    """The largest difference of two state dicts of the same names; inf for nan."""
     gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
     largest = torch.stack(gaps).max().item()  # nan if one of them is
     return largest if largest == largest else float("inf")
+
+
+def mistaken(found: dict, mistakes: Iterable, weights: Callable, *, close=CLOSE):
+    """The hint of the first mistake that gives the weights which were found, or None.
+
+    A mistake is a pair of a hint and what `weights` is told to make it.
+    """
+    for hint, how in mistakes:
+        if gap(found, weights(**how)) < close:
+            return hint
+    return None
 
 
 def agree(states: Sequence, expected: dict, *, hint: str) -> dict:

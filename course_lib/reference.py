@@ -83,7 +83,7 @@ def weights_after(batches, *, start: dict | None = None, scale=1.0, zero=True) -
             sgd.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
         sgd.step()
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    return model.state_dict()
 
 
 def batches(data, order, *, batch: int, epochs: int):

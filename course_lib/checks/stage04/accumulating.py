@@ -43,7 +43,7 @@ def check_accumulate(attempt: Attempt) -> str:
             expected,
             hint=_why_apart(results[0], parts),
         )
-        if not gap(found, expected) <= CLOSE:
+        if gap(found, expected) > CLOSE:
             raise Wrong(
                 f"after {STEPS} steps the weights differ from those of whole batches"
                 f" by up to {gap(found, expected):.2g}, expected at most {CLOSE:g}",

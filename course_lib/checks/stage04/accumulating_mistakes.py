@@ -1,9 +1,11 @@
 """What goes wrong when gradients are accumulated, and the hint for it."""
 
+from functools import partial
+
 import torch
 
 from course_lib import reference
-from course_lib.evidence import CLOSE, gap
+from course_lib.evidence import mistaken
 
 STEPS, BATCH = 3, 48
 
@@ -20,10 +22,7 @@ def why(found, data, *, seen, ranks, parts):
     if seen["steps"] < STEPS:
         return "The optimizer must take one step for each list of micro-batches."
     mistakes = (*_divisors(ranks, parts), *_lost(ranks, parts))
-    for how, hint in mistakes:
-        if gap(found, whole(data, **how)) < CLOSE:
-            return hint
-    return (
+    return mistaken(found, mistakes, partial(whole, data)) or (
         "Each micro-batch adds its mean loss, divided by their number; then one step."
     )
 
@@ -33,29 +32,29 @@ def _divisors(ranks, parts):
     size = BATCH // (ranks * parts)
     return (
         (
-            {"scale": parts},
             "The gradients are a sum over micro-batches, so each step is"
             f" {parts} times too long. Divide each loss by the number of"
             " micro-batches.",
+            {"scale": parts},
         ),
         (
-            {"scale": 1 / ranks},
             "DDP divides by the number of ranks already. Divide the loss by the number"
             " of micro-batches alone.",
+            {"scale": 1 / ranks},
         ),
         (
-            {"scale": parts / 4},
             "You divide by 4, but their number differs: len(microbatches), not 4.",
+            {"scale": parts / 4},
         ),
         (
-            {"scale": parts / ranks},
             "Divide each loss by len(microbatches), not by the number of ranks: DDP"
             " does that.",
+            {"scale": parts / ranks},
         ),
         (
-            {"scale": parts / size},
             "The loss of a micro-batch is a mean already. What is left is to divide it"
             " by how many micro-batches there are, not by how many samples.",
+            {"scale": parts / size},
         ),
     )
 
@@ -72,26 +71,26 @@ def _lost(ranks, parts):
         " others. Call it once per step."
     )
     return (
-        ({"pick": last}, only_last),
-        ({"pick": last, "scale": 1 / parts}, only_last),
+        (only_last, {"pick": last}),
+        (only_last, {"pick": last, "scale": 1 / parts}),
         (
-            {"pick": last_two, "scale": 2 / parts},
             "Only the last two micro-batches count: zero_grad under no_sync wipes out"
             " those before them. Call it once per step.",
+            {"pick": last_two, "scale": 2 / parts},
         ),
         (
-            {"zero": False},
             "The gradients of earlier steps are still there: zero_grad is missing.",
+            {"zero": False},
         ),
         (
-            {"pick": torch.cat([first, *[last] * parts]), "scale": 2 - 1 / parts},
             "Divide the last loss, too: now it counts as much as a whole batch.",
+            {"pick": torch.cat([first, *[last] * parts]), "scale": 2 - 1 / parts},
         ),
         (
+            "Only the last loss is divided. Divide those under no_sync, too.",
             {
                 "pick": torch.cat([*[first] * parts, last]),
                 "scale": (parts * (parts - 1) + 1) / parts,
             },
-            "Only the last loss is divided. Divide those under no_sync, too.",
         ),
     )

@@ -1,5 +1,7 @@
 """Exercise 4.5b: a hand-written loop whose ranks must start from equal weights."""
 
+from functools import partial
+
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -10,6 +12,7 @@ from course_lib.evidence import (
     agree,
     complete,
     gap,
+    mistaken,
     own_lines,
     reduced,
     state_of,
@@ -35,7 +38,7 @@ def check_by_hand(attempt: Attempt) -> str:
             expected,
             hint=_why_apart(results),
         )
-        if not gap(found, expected) <= CLOSE:
+        if gap(found, expected) > CLOSE:
             raise Wrong(
                 f"the weights of {ranks} ranks differ from those of one process by up"
                 f" to {gap(found, expected):.2g}, expected at most {CLOSE:g}",
@@ -81,9 +84,10 @@ def _by_hand(rank, world_size, answer, /, *given):
 
 def _refuse_waste(trace, size):
     moved, least = trace.bytes(0), (_STEPS + 1) * size
-    if sum(reduced(trace, 0)) > 1.8 * _STEPS * size:
+    averaged = sum(reduced(trace, 0))
+    if averaged > 1.8 * _STEPS * size:
         raise Wrong(
-            f"rank 0 of {len(trace.ranks)} all-reduced {sum(reduced(trace, 0)):,}"
+            f"rank 0 of {len(trace.ranks)} all-reduced {averaged:,}"
             f" bytes, expected {_STEPS * size:,}",
             "The weights are right, but the gradients travel twice. DDP averages them"
             " in its backward: either DDP, or your own all-reduce.",
@@ -145,25 +149,22 @@ def _why(found, batches, starts):
     part = [(images[::ranks], labels[::ranks]) for images, labels in batches]
     mistakes = (
         (
-            {"start": _mean(starts)},
             "All ranks start from the mean of their weights, so the result depends on"
             " their number. Start from rank 0's: dist.broadcast, src=0.",
+            {"start": _mean(starts)},
         ),
         (
-            {"start": starts[0], "scale": ranks},
             f"The gradients are a sum over {ranks} ranks: keep the division.",
+            {"start": starts[0], "scale": ranks},
         ),
         (
-            {"start": starts[-1] or starts[0]},
             "All ranks start from the weights of the last one. Take rank 0: src=0.",
+            {"start": starts[-1] or starts[0]},
         ),
+        (_AVERAGE, {"start": starts[0], "batches": part}),
     )
-    for how, hint in mistakes:
-        if gap(found, reference.weights_after(batches, **how)) < CLOSE:
-            return hint
-    if gap(found, reference.weights_after(part, start=starts[0])) < CLOSE:
-        return _AVERAGE
-    return (
+    alone = partial(reference.weights_after, batches=batches)
+    return mistaken(found, mistakes, alone) or (
         "The ranks agree in the end, but they computed gradients at different weights"
         " on the way. Make them equal before the first step."
     )

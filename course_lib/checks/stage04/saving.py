@@ -1,6 +1,7 @@
 """Exercise 4.3: evaluate and save on rank 0, load on all, without a deadlock."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,9 +15,9 @@ from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage04.saving_mistakes import (
     COUNT,
     PLAIN,
-    Why,
     forward_mark,
     why_accuracy,
+    why_failed,
 )
 from course_lib.checks.stage04.slow_saves import slow_saves
 from course_lib.evidence import CLOSE, gap, group, near, number_of, state_of
@@ -30,9 +31,8 @@ def check_save(attempt: Attempt) -> str:
     # seconds between the halves of the file: no pause guesses both
     for ranks, pause in ((2, 0.5), (3, 2.0)):
         with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
-            results = attempt(
-                _save, data, folder, pause, world_size=ranks, why=Why(Path(folder))
-            )
+            why = partial(why_failed, folder)
+            results = attempt(_save, data, folder, pause, world_size=ranks, why=why)
         for judge in (_judge_save, _judge_file, _judge_work, _judge_rank, _judge_mode):
             for rank in range(ranks):
                 judge(rank, results)
@@ -130,7 +130,7 @@ def _judge_file(rank, results):
             "Running statistics are buffers, not parameters:"
             " model.module.state_dict() has both.",
         )
-    if not gap(expected, found) <= CLOSE:
+    if gap(expected, found) > CLOSE:
         raise Wrong(
             "the file differs from the weights and running statistics of rank 0",
             "The evaluation changed the model: in training mode BatchNorm goes on"
@@ -164,7 +164,7 @@ def _judge_rank(rank, results):
             f" expected an accuracy of {good:.4f}",
             why_accuracy(found, good, where=(rank, ranks)),
         )
-    if not gap(results[0]["before"], result["after"]) <= CLOSE:
+    if gap(results[0]["before"], result["after"]) > CLOSE:
         raise Wrong(
             f"rank {rank} of {ranks} goes on with other weights or running statistics"
             " than those in the file",

@@ -41,44 +41,37 @@ def why_accuracy(found, good, *, where):
     return "Count the right answers over all samples of `data`, then divide by all."
 
 
-class Why:
-    """The hint for ranks that failed or waited in vain."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __call__(self, error):
-        """The hint for this failed launch, or None."""
-        called = [r for r in range(3) if forward_mark(self.folder, r).exists()]
-        if called == [0] and error.kind in ("late", "lost"):
-            return (
-                "Only rank 0 called the DDP model, and that call is a collective: DDP"
-                " first sends BatchNorm's statistics to all ranks. Evaluate"
-                " model.module."
-            )
-        if error.kind == "late" and len(own_lines(error)) > 1:
-            return (
-                "A line in which all ranks take part stands under `if rank == 0`, or"
-                " the ranks come to such lines in another order."
-            )
-        if "PytorchStreamReader" in str(error) or error.kind in _HALF:
-            return (
-                f"The file is there, but rank {error.rank} reads it before rank 0 has"
-                " written all of it. Neither its name nor a pause says that it is"
-                " complete: let all wait in dist.barrier()."
-            )
-        if error.kind == "FileNotFoundError" and error.rank:
-            return (
-                f"Rank {error.rank} looks for the file before rank 0 has written it."
-                " Let all wait between saving and loading: dist.barrier()."
-            )
-        if error.kind == "RuntimeError" and "module." in str(error):
-            if 'Missing key(s) in state_dict: "module.' in str(error):
-                return "The file has plain names: load it into model.module."
-            return (
-                "The file has the names of the DDP wrapper: save"
-                " model.module.state_dict()."
-            )
-        if error.kind == "UnboundLocalError" and error.rank:
-            return SEND
-        return PLAIN if error.kind == "UnpicklingError" else None
+def why_failed(folder, error):
+    """The hint for ranks that failed or waited in vain, or None."""
+    called = [r for r in range(3) if forward_mark(folder, r).exists()]
+    if called == [0] and error.kind in ("late", "lost"):
+        return (
+            "Only rank 0 called the DDP model, and that call is a collective: DDP"
+            " first sends BatchNorm's statistics to all ranks. Evaluate"
+            " model.module."
+        )
+    if error.kind == "late" and len(own_lines(error)) > 1:
+        return (
+            "A line in which all ranks take part stands under `if rank == 0`, or"
+            " the ranks come to such lines in another order."
+        )
+    if "PytorchStreamReader" in str(error) or error.kind in _HALF:
+        return (
+            f"The file is there, but rank {error.rank} reads it before rank 0 has"
+            " written all of it. Neither its name nor a pause says that it is"
+            " complete: let all wait in dist.barrier()."
+        )
+    if error.kind == "FileNotFoundError" and error.rank:
+        return (
+            f"Rank {error.rank} looks for the file before rank 0 has written it."
+            " Let all wait between saving and loading: dist.barrier()."
+        )
+    if error.kind == "RuntimeError" and "module." in str(error):
+        if 'Missing key(s) in state_dict: "module.' in str(error):
+            return "The file has plain names: load it into model.module."
+        return (
+            "The file has the names of the DDP wrapper: save model.module.state_dict()."
+        )
+    if error.kind == "UnboundLocalError" and error.rank:
+        return SEND
+    return PLAIN if error.kind == "UnpicklingError" else None

@@ -44,7 +44,7 @@ def check_train(attempt: Attempt) -> str:
             expected,
             hint=why_apart(results),
         )
-        if not gap(found, expected) <= CLOSE:
+        if gap(found, expected) > CLOSE:
             raise Wrong(
                 f"the weights of {ranks} ranks differ from those of one process by up"
                 f" to {gap(found, expected):.2g}, expected at most {CLOSE:g}",

@@ -1,9 +1,11 @@
 """What goes wrong in a training with DDP, and the hint for it."""
 
+from functools import partial
+
 import torch
 
 from course_lib import reference
-from course_lib.evidence import CLOSE, gap, gradients, reduced
+from course_lib.evidence import CLOSE, gap, gradients, mistaken, reduced
 
 COUNT, BATCH, EPOCHS = 320, 64, 3
 STEPS = EPOCHS * COUNT // BATCH
@@ -67,9 +69,10 @@ def why(results, found, data):
         return TWICE
     # long steps magnify the rounding, so a large difference is met less exactly
     close = CLOSE + 1e-3 * gap(found, alone(data))
-    for hint, order, how in (*_orders(), *_factors(ranks)):
-        if gap(found, alone(data, order or reference.shuffled, **how)) < close:
-            return _ONE_NUMBER if hint == _MISSING and _told(results) else hint
+    mistakes = (*_orders(), *_factors(ranks))
+    hint = mistaken(found, mistakes, partial(alone, data), close=close)
+    if hint:
+        return _ONE_NUMBER if hint == _MISSING and _told(results) else hint
     if gap(found, reference.network().state_dict()) < CLOSE:
         return "These are the weights of the start: the optimizer never steps."
     if all(read) and not _deals(read):
@@ -126,40 +129,28 @@ def _deals(read):
 
 def _orders():
     """Hints, and the order in which one process reads that makes the mistake."""
-    last = COUNT // BATCH - 1
-    stored = "The samples come in the order in which they are stored. "
+    shuffled, last = reference.shuffled, COUNT // BATCH - 1
     return (
-        (
-            _MISSING,
-            lambda count, epoch: reference.shuffled(count, 0),
-            {},
-        ),
-        (
-            _ONE_NUMBER,
-            lambda count, epoch: reference.shuffled(count, EPOCHS),
-            {},
-        ),
+        (_MISSING, {"order": lambda n, epoch: shuffled(n, 0)}),
+        (_ONE_NUMBER, {"order": lambda n, epoch: shuffled(n, EPOCHS)}),
         (
             "set_epoch comes one epoch too late: a loader asks for the order when its"
             " loop begins.",
-            lambda count, epoch: reference.shuffled(count, max(0, epoch - 1)),
-            {},
+            {"order": lambda n, epoch: shuffled(n, max(0, epoch - 1))},
         ),
         (
             "Here epochs count from 0: set_epoch(epoch), with nothing added.",
-            lambda count, epoch: reference.shuffled(count, epoch + 1),
-            {},
+            {"order": lambda n, epoch: shuffled(n, epoch + 1)},
         ),
         (
             "set_epoch gets the number of the batch. It belongs before the loop over"
             " batches, with the number of the epoch.",
-            lambda count, epoch: reference.shuffled(count, last if epoch else 0),
-            {},
+            {"order": lambda n, epoch: shuffled(n, last if epoch else 0)},
         ),
         (
-            f"{stored}Let the sampler shuffle.",
-            lambda count, epoch: torch.arange(count),
-            {},
+            "The samples come in the order in which they are stored. Let the sampler"
+            " shuffle.",
+            {"order": lambda n, epoch: torch.arange(n)},
         ),
     )
 
@@ -174,26 +165,22 @@ def _factors(ranks):
         (
             f"Each rank takes {BATCH} samples, so a step sees {ranks * BATCH}. All"
             f" ranks together take {BATCH}: divide it.",
-            None,
             {"batch": ranks * BATCH},
         ),
         (
             "Each rank takes half of a batch, however many ranks there are: divide by"
             " world_size, not by 2.",
-            None,
             {"batch": ranks * BATCH // 2},
         ),
-        (factor.format(ranks), None, {"scale": ranks}),
-        (factor.format(1 / ranks), None, {"scale": 1 / ranks}),
+        (factor.format(ranks), {"scale": ranks}),
+        (factor.format(1 / ranks), {"scale": 1 / ranks}),
         (
             "The loss is a sum over samples. Take their mean, so that a step does not"
             " grow with the batch: it is what cross_entropy does by itself.",
-            None,
             {"scale": BATCH / ranks},
         ),
         (
             "The gradients of earlier steps are still there: zero_grad is missing.",
-            None,
             {"zero": False},
         ),
     )
