@@ -11,8 +11,14 @@ import sys
 # without torch
 _HOMES = {
     "doctor": "checkup",
+    "devices": "accelerators",
+    "trace": "tracing",
+    "memory": "inventory",
     "launch": "launcher",
     "plot_timeline": "plots",
+    "plot_memory": "device_plots",
+    "plot_memory_over_time": "device_plots",
+    "plot_transfers": "device_plots",
     "plot_sharding": "plots",
     "plot_scaling": "plots",
     "plot_digits": "plots",

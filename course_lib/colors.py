@@ -26,6 +26,22 @@ RANK_COLORS = (
     "#f0e442",
     "#666666",
 )
+# by the role that makes them: backward gradients, the optimizer its state, forward
+# activations, these lighter than there so that all four differ in a grey print
+MEMORY_COLORS = {
+    "parameters": "#e69f00",
+    "gradients": "#0072b2",
+    "optimizer state": "#009e73",
+    "activations": "#9fd4f2",
+}
+# what is copied between devices, by the name of the operation
+TRANSFER_COLORS = {
+    "copy": "#d55e00",
+    "broadcast": "#e69f00",
+    "scatter": "#cc79a7",
+    "gather": "#009e73",
+    "reduce": "#0072b2",
+}
 # the second round of ranks is mixed with black, the third with white
 _ROUNDS = ((0.0, 0), (0.45, 0), (0.5, 255))
 

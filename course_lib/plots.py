@@ -32,7 +32,8 @@ def plot_timeline(trace, *, ax=None):
         )
     names = [captions.name(rank) for rank in trace.ranks]
     found = {role(event.kind, event.name) for event in trace.events}
-    extra = 1.7 if len(found) > 5 else 1.5
+    roles = _roles(found)
+    extra = 1.7 if len(roles) > 5 else 1.5
     ax = frame.axes(ax, extra + len(names) * (0.56 if len(names) <= 8 else 0.32))
     frame.rows(ax, names)
     start, length = captions.period(trace)
@@ -41,18 +42,25 @@ def plot_timeline(trace, *, ax=None):
     ax.set_xlabel(f"time ({unit})")
     ax.grid(axis="x", color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
-    frame.legend(
-        ax,
-        [
-            Patch(facecolor=color, edgecolor=_edge(color), label=label)
-            for label, color in ROLE_COLORS.items()
-            if label in found
-        ],
-    )
+    frame.legend(ax, roles)
     title, alt = captions.timeline(trace)
     frame.finish(ax, title, source=trace.source, alt=alt, below=36)
     _bars(ax, trace, (start, scale))
     return ax
+
+
+def _roles(found):
+    """Entries of the legend for the roles that occur."""
+    entries = [
+        Patch(facecolor=color, edgecolor=_edge(color), label=label)
+        for label, color in ROLE_COLORS.items()
+        if label in found
+    ]
+    # five with the long name are wider than the figure: with an empty one they take
+    # two lines
+    if len(entries) == 5 and "other compute" in found:
+        entries.append(Patch(alpha=0, label=" "))
+    return entries
 
 
 def _bars(ax, trace, time):
@@ -80,10 +88,21 @@ def _bars(ax, trace, time):
     if lane * high < 12:
         return
     alone = ~_overlapped(top, left, right)
-    for i in np.flatnonzero(alone & (width * wide > 12)):
-        if frame.text_width(events[i].name) + 4 <= width[i] * wide:
+    for i in np.flatnonzero(alone & (width * wide > 8)):
+        text = _fitting(events[i].name, width[i] * wide)
+        if text:
             middle = left[i] + width[i] / 2, top[i] + lane / 2
-            _label(ax, middle, events[i].name, color=text_color(colors[i]))
+            _label(ax, middle, text, color=text_color(colors[i]))
+
+
+def _fitting(name, room):
+    """The name if `room` points hold it, else its number alone, else nothing."""
+    number = name.rpartition(" ")[2]
+    if frame.text_width(name) + 4 <= room:
+        return name
+    # numbers may stand close, and all of as many digits fit or none does
+    least = max(8.5, frame.text_width("0" * len(number)) + 1)
+    return number if number.isdecimal() and least <= room else ""
 
 
 def _edge(color):

@@ -107,7 +107,7 @@ class _Session:
         self.marks += segments(ops, regions)
         self.marks += communication(ops, calls, self.messages, awaited=awaited)
 
-    def enter(self, name: str) -> None:
+    def enter(self, name: str, module=None) -> None:
         if threading.get_ident() != self.thread:
             return
         now = time.time_ns()
@@ -124,11 +124,14 @@ class _Session:
                 self.regions.append(Span(name, start, time.time_ns()))
 
 
-def _hook(session: _Session, stack: ExitStack) -> None:
-    """Let forward, backward and messages tell the session, until the stack closes."""
+def watch_regions(session, stack: ExitStack) -> None:
+    """Let `session.enter(name, module)` and `leave()` know of forward and backward.
+
+    Until the stack closes; names are "forward" and "backward".
+    """
 
     def before(module, args):
-        session.enter("forward")
+        session.enter("forward", module)
 
     def after(module, args, output):
         session.leave()
@@ -139,6 +142,11 @@ def _hook(session: _Session, stack: ExitStack) -> None:
     stack.callback(handle.remove)
     for name in ("backward", "grad"):
         _patch(stack, (torch.autograd, name), partial(_backward, session))
+
+
+def _hook(session: _Session, stack: ExitStack) -> None:
+    """Let forward, backward and messages tell the session, until the stack closes."""
+    watch_regions(session, stack)
     if torch.distributed.is_available():
         for name in ("send", "recv", "recv_anysource"):
             owner = torch.distributed.ProcessGroup

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from html import escape
+from operator import attrgetter
 from pathlib import Path
+
+from course_lib.ledger import Change, Transfer
 
 KINDS = ("compute", "communicate", "wait")
 
@@ -54,14 +57,21 @@ class Mark:
 
 @dataclass(frozen=True)
 class Trace:
-    """Events sorted by start, and where they come from ("measured: 2 ranks, gloo")."""
+    """Events sorted by start, and where they come from ("measured: 2 ranks, gloo").
+
+    On devices also each `ledger.Transfer` by start and each `ledger.Change` by time.
+    """
 
     events: tuple[Event, ...]
     source: str
+    transfers: tuple[Transfer, ...] = ()
+    memory: tuple[Change, ...] = ()
 
     def __post_init__(self):
-        order = sorted(self.events, key=lambda event: (event.start, event.stop))
-        object.__setattr__(self, "events", tuple(order))
+        times, at = attrgetter("start", "stop"), attrgetter("time")
+        for field, key in (("events", times), ("transfers", times), ("memory", at)):
+            order = sorted(getattr(self, field), key=key)
+            object.__setattr__(self, field, tuple(order))
 
     def __len__(self) -> int:
         return len(self.events)
@@ -76,7 +86,7 @@ class Trace:
     @property
     def ranks(self) -> tuple[int | str, ...]:
         """Return the ranks in order: 0, 1, 2 …, then devices by name and index."""
-        return tuple(sorted({event.rank for event in self.events}, key=_rank_order))
+        return tuple(sorted({event.rank for event in self.events}, key=rank_order))
 
     @property
     def span(self) -> float:
@@ -86,20 +96,23 @@ class Trace:
         return max(event.stop for event in self.events) - self.events[0].start
 
     def select(self, rank=None, kind=None, name=None) -> Trace:
-        """Return the trace of the events that have this rank, kind and name."""
+        """Return the trace of the events that have this rank, kind and name.
+
+        Transfers and memory stay whole.
+        """
         wanted = {"rank": rank, "kind": kind, "name": name}
         wanted = {key: value for key, value in wanted.items() if value is not None}
         kept = (e for e in self if all(getattr(e, k) == v for k, v in wanted.items()))
-        return Trace(tuple(kept), self.source)
+        return Trace(tuple(kept), self.source, self.transfers, self.memory)
 
     def between(self, start: float, stop: float) -> Trace:
-        """Return what happened from `start` to `stop` (seconds), events cut at both."""
-        inside = (e for e in self if e.start < stop and e.stop > start)
-        cut = (
-            replace(e, start=max(e.start, start), stop=min(e.stop, stop))
-            for e in inside
-        )
-        return Trace(tuple(cut), self.source)
+        """Return what happened from `start` to `stop` (seconds), events cut at both.
+
+        So are transfers; memory begins with what is held at `start`.
+        """
+        window = start, stop
+        events, copies = _cut(self.events, *window), _cut(self.transfers, *window)
+        return Trace(events, self.source, copies, _changes(self.memory, *window))
 
     def time(self, rank, *kinds: str) -> float:
         """Return the seconds in which `rank` does any of `kinds`, each counted once."""
@@ -228,6 +241,26 @@ def _length(pairs: Iterable[tuple[float, float]]) -> float:
     return sum(stop - start for start, stop in pairs)
 
 
+def _cut(stretches, start, stop) -> tuple:
+    # a copy over an ideal link has no length and still belongs to where it starts
+    return tuple(
+        replace(s, start=max(s.start, start), stop=min(s.stop, stop))
+        for s in stretches
+        if s.start < stop and (s.stop > start or s.start == start)
+    )
+
+
+def _changes(memory, start, stop) -> tuple[Change, ...]:
+    held = {}
+    for change in memory:
+        if change.time <= start:
+            key = change.device, change.kind
+            before = held[key].bytes if key in held else 0
+            held[key] = replace(change, time=start, bytes=before + change.bytes)
+    inside = (change for change in memory if start < change.time < stop)
+    return (*(change for change in held.values() if change.bytes), *inside)
+
+
 def _lanes(events: Iterable[Event]) -> list[list[Event]]:
     lanes = []
     for event in events:
@@ -251,7 +284,8 @@ def _title(rank: int | str) -> str:
     return f"rank {rank}" if isinstance(rank, int) else rank
 
 
-def _rank_order(rank: int | str) -> tuple:
+def rank_order(rank: int | str) -> tuple:
+    """Return the key that sorts ranks, then devices by name and index: `cpu` first."""
     if isinstance(rank, int):
         return 0, "", rank
     name, _, index = rank.rpartition(":")

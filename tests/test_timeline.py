@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 
+from course_lib.ledger import Change, Transfer
 from course_lib.timeline import Event, Mark, Trace, happens_before, merge
 
 
@@ -43,6 +44,49 @@ def test_a_window_cuts_events_at_both_ends():
     window = Trace((inside, across, outside), "measured").between(2.5, 4)
     assert times(window) == [("compute", 2.5, 3), ("compute", 3, 4)]
     assert window.source == "measured"
+
+
+def copy(start, stop):
+    return Transfer("copy", "vgpu:0", "vgpu:1", 8, start, stop)
+
+
+def change(time, bytes, kind="activations"):
+    return Change(time, "vgpu:0", kind, bytes)
+
+
+def test_a_trace_sorts_transfers_and_changes_of_memory():
+    copies, changes = [copy(2, 3), copy(0, 1)], [change(2, 8), change(0, 4)]
+    trace = Trace((), "modelled", copies, changes)
+    assert trace.transfers == (copy(0, 1), copy(2, 3))
+    assert trace.memory == (change(0, 4), change(2, 8))
+
+
+def test_changes_at_one_moment_keep_their_order():
+    changes = (change(1, 8), change(1, -8), change(1, 4))
+    assert Trace((), "modelled", memory=changes).memory == changes
+
+
+def test_a_selection_keeps_transfers_and_memory():
+    events = compute("vgpu:0", 0, 1), compute("vgpu:1", 0, 1)
+    trace = Trace(events, "modelled", (copy(0, 1),), (change(0, 4),))
+    chosen = trace.select("vgpu:1")
+    assert len(chosen) == 1
+    assert (chosen.transfers, chosen.memory) == (trace.transfers, trace.memory)
+
+
+def test_a_window_keeps_the_transfers_that_reach_into_it_cut_at_both_ends():
+    copies = copy(0, 1), copy(1, 3), copy(2, 2), copy(3, 3.5), copy(4, 5)
+    window = Trace((), "modelled", copies).between(2, 4)
+    assert window.transfers == (copy(2, 2), copy(2, 3), copy(3, 3.5))
+
+
+def test_a_window_of_memory_begins_with_what_is_held_there():
+    before = change(0, 8), change(1, 4), change(2, -2), change(1, 6, "gradients")
+    gone = change(0, 3, "parameters"), change(1, -3, "parameters")
+    later = change(3, 5), change(4, -5)
+    window = Trace((), "modelled", memory=(*before, *gone, *later)).between(2, 4)
+    assert set(window.memory[:2]) == {change(2, 10), change(2, 6, "gradients")}
+    assert window.memory[2:] == (change(3, 5),)
 
 
 def test_busy_counts_a_moment_of_two_events_once():

@@ -1,0 +1,165 @@
+"""Trace a block of a notebook: what each device did, what was copied, what was held."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+from course_lib.clock import Clock, Region, Tape
+from course_lib.errors import UsageError
+from course_lib.ledger import Account, Transfer, changes
+from course_lib.recorder import watch_regions
+from course_lib.timeline import Event, Trace
+from course_lib.virtual import machine
+
+
+@contextmanager
+def trace() -> Iterator[Trace]:
+    """Record what the devices do in the block; the trace is filled at its end.
+
+    Virtual GPUs give modelled times (seconds), and also fill `transfers` and `memory`.
+    On real GPUs PyTorch's profiler measures.
+
+    Errors: UsageError inside of another trace, or without devices.
+    """
+    result = Trace((), "nothing yet: a trace is filled at the end of its block")
+    record = _record_virtual if machine.count else _record_real
+    with record(result):
+        yield result
+
+
+@contextmanager
+def _record_virtual(result):
+    clock = machine.clock
+    if clock.tape is not None:
+        raise UsageError("a trace runs already: end its block before the next one.")
+    accounts = [place.account for place in machine.places]
+    tape = clock.watch()
+    for account in accounts:
+        account.settle()
+        account.history = list(account.held)
+    try:
+        with ExitStack() as stack:
+            watch_regions(_Regions(clock), stack)
+            yield
+    finally:
+        clock.wait()
+        clock.tape = clock.region = None
+        _fill(result, tape, accounts)
+
+
+class _Regions:
+    """Tells the clock in which forward, backward or optimizer step operators run."""
+
+    def __init__(self, clock: Clock):
+        self.clock, self.depth = clock, 0
+        self.thread, self.modules = threading.get_ident(), {}
+
+    def enter(self, name: str, module=None) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        if not self.depth:
+            self.clock.region = Region(name)
+            if module is not None:
+                self.modules[id(module)] = module
+        self.depth += 1
+
+    def leave(self) -> None:
+        if threading.get_ident() != self.thread or not self.depth:
+            return
+        self.depth -= 1
+        if not self.depth:
+            if self.clock.region.name == "backward":
+                self.mark()
+            self.clock.region = None
+
+    def mark(self) -> None:
+        """Tell gradients from activations, before they are set to None."""
+        from course_lib.vgpu import mark
+
+        for module in self.modules.values():
+            mark("gradients", (p.grad for p in module.parameters()))
+
+
+def _fill(result: Trace, tape: Tape, accounts: list[Account]) -> None:
+    names = machine.clock.names
+    events = list(_computing(tape, names)) + list(_copying(tape, names))
+    transfers = tuple(_moved(t, tape.start) for _, _, t in tape.transfers)
+    memory = []
+    for name, account in zip(names, accounts):
+        account.settle()
+        memory += changes(name, account.history, tape.start)
+        account.history = None
+    _assign(result, Trace(tuple(events), machine.source, transfers, tuple(memory)))
+
+
+def _assign(result: Trace, filled: Trace) -> None:
+    # a trace is frozen for who reads it; this one was given out before its end
+    for field in ("events", "source", "transfers", "memory"):
+        object.__setattr__(result, field, getattr(filled, field))
+
+
+def _computing(tape: Tape, names) -> Iterator[Event]:
+    """One event for operators of one region that follow each other without a gap."""
+    names_of = _numbers(tape)
+    for index, name in enumerate(names):
+        run = None  # start, stop and region of operators without a gap so far
+        for _, start, stop, region in (op for op in tape.operators if op[0] == index):
+            if run and region is run[2] and start - run[1] < 1e-12:
+                run = run[0], stop, region
+                continue
+            if run:
+                yield _event(run, name, names_of[index, run[2]], zero=tape.start)
+            run = start, stop, region
+        if run:
+            yield _event(run, name, names_of[index, run[2]], zero=tape.start)
+
+
+def _event(run, device, label, *, zero):
+    return Event(device, "compute", label, run[0] - zero, run[1] - zero)
+
+
+def _numbers(tape: Tape) -> dict:
+    """The name of each region on each device: `forward`, or `forward 0` of several."""
+    regions = {}
+    for index, _, _, region in tape.operators:
+        kind = region.name if region else "other"
+        regions.setdefault((index, kind), {})[region] = None
+    names = {}
+    for (index, kind), found in regions.items():
+        several = len(found) > 1
+        for number, region in enumerate(found):
+            names[index, region] = f"{kind} {number}" if several else kind
+    return names
+
+
+def _copying(tape: Tape, names) -> Iterator[Event]:
+    """Both ends of each copy; the bytes stand at the source, or at the one device."""
+    for source, target, copy in tape.transfers:
+        start, stop = copy.start - tape.start, copy.stop - tape.start
+        if source >= 0:
+            label = f"{copy.name} to {copy.target}"
+            yield Event(names[source], "communicate", label, start, stop, copy.bytes)
+        if target >= 0:
+            label = f"{copy.name} from {copy.source}"
+            size = 0 if source >= 0 else copy.bytes
+            yield Event(names[target], "communicate", label, start, stop, size)
+
+
+def _moved(copy: Transfer, zero: float) -> Transfer:
+    ends = copy.source, copy.target
+    return Transfer(copy.name, *ends, copy.bytes, copy.start - zero, copy.stop - zero)
+
+
+@contextmanager
+def _record_real(result):
+    if not torch.cuda.is_available():
+        raise UsageError("there are no devices to trace: call cl.devices(n) first.")
+    from course_lib.profiled import profile
+
+    with profile(functools.partial(_assign, result)):
+        yield
