@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import traceback
+import types
 from numbers import Real
 
 import torch
@@ -15,6 +16,7 @@ from course_lib.ledger import size
 from course_lib.virtual import LAUNCH, machine
 
 _MOST = 1024
+chosen: list[torch.device] = []  # what `devices` returned last
 
 
 def devices(
@@ -37,12 +39,12 @@ def devices(
     count = None if memory is None else parse_size(memory)
     launch = _seconds(LAUNCH if launch is None else launch)
     if torch.cuda.device_count() >= n:
-        chosen, line = _real(n, count)
+        chosen[:], line = _real(n, count)
     else:
-        chosen, line = _virtual(n, count, how=(sheet, wire, launch))
+        chosen[:], line = _virtual(n, count, how=(sheet, wire, launch))
     if not quiet:
         print(line)
-    return chosen
+    return list(chosen)
 
 
 def _seconds(launch):
@@ -73,7 +75,7 @@ def _virtual(n, memory, *, how):
     vgpu.install()
     memory = gpu.memory if memory is None else memory
     machine.set_up(n, gpu=gpu, memory=memory, link=link, launch=launch)
-    _forget_after_shortage()
+    _show_errors_as_on_cuda()
     between = f", {link.name}" if n > 1 else ""
     line = (
         f"{n} virtual GPU{'s' * (n > 1)}: {gpu.name}, {size(memory)}{' each' * (n > 1)}"
@@ -83,20 +85,42 @@ def _virtual(n, memory, *, how):
     return [torch.device("vgpu", index) for index in range(n)], line
 
 
-def _forget_after_shortage():
-    """In a notebook, let go of what an out-of-memory error would keep alive.
+def _show_errors_as_on_cuda():
+    """In a notebook: tracebacks without our own lines, no memory held by an error.
 
-    The error keeps its frames, and these the tensors of the step that failed: the
-    device would stay full for the next cell.
+    An error keeps its frames, and these the tensors of the step that failed: after an
+    out-of-memory the device would stay full for the next cell.
     """
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if shell is not None:
-        shell.set_custom_exc((torch.OutOfMemoryError,), _show)
+        shell.set_custom_exc((RuntimeError,), _show)
 
 
 # IPython calls it in this way
 def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
-    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
+    short = _without_own(trace)
+    shell.showtraceback((kind, error.with_traceback(short), short), tb_offset=tb_offset)
+    while kind is torch.OutOfMemoryError and error is not None:
+        traceback.clear_frames(trace)
         error = error.__cause__ or error.__context__
+        trace = error.__traceback__ if error else None
+
+
+def _without_own(trace):
+    """A traceback that ends where the learner or PyTorch asked for an operator."""
+    entries = []
+    while trace is not None:
+        entries.append(trace)
+        trace = trace.tb_next
+    while len(entries) > 1 and _own(entries[-1]):
+        entries.pop()
+    short = None
+    for entry in reversed(entries):
+        place = entry.tb_frame, entry.tb_lasti, entry.tb_lineno
+        short = types.TracebackType(short, *place)
+    return short
+
+
+def _own(entry):
+    name = entry.tb_frame.f_globals.get("__name__", "")
+    return name == "torch._ops" or name.startswith("course_lib.v")

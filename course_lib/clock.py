@@ -78,5 +78,6 @@ class Clock:
     def watch(self) -> Tape:
         """Let all devices end their work, then note what runs: a new tape."""
         self.wait()
+        self.region = None
         self.tape = Tape(self.host)
         return self.tape

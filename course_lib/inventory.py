@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 import torch
 
+from course_lib import accelerators
 from course_lib.ledger import KINDS, Memory
+from course_lib.timeline import rank_order
 
 
 def memory(model, optimizer=None) -> Memory:
-    """What the devices of a model hold now, in bytes per device and kind.
+    """What the chosen devices hold now, in bytes per device and kind.
 
     "activations" is all that is allocated beside the three other kinds: activations of
     a forward whose graph is alive, and inputs, buffers and temporaries.
@@ -23,10 +25,11 @@ def memory(model, optimizer=None) -> Memory:
         for tensor in _once(tensors):
             counts = held.setdefault(str(tensor.device), dict.fromkeys(KINDS, 0))
             counts[kind] += tensor.nbytes
-    devices = sorted(name for name in held if name != "cpu")
+    found = {name for name in held if name != "cpu"}
+    devices = sorted(found | set(map(str, accelerators.chosen)), key=rank_order)
     for name in devices:
         module = torch.get_device_module(name)
-        counts = held[name]
+        counts = held.setdefault(name, dict.fromkeys(KINDS, 0))
         rest = module.memory_allocated(name) - sum(counts.values())
         counts["activations"] = max(0, rest)
     capacity = {d: torch.get_device_module(d).mem_get_info(d)[1] for d in devices}

@@ -8,6 +8,7 @@ gives the numbers of the CPU, and is charged to the device's memory and modelled
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 
 import torch
@@ -24,7 +25,7 @@ from course_lib import vgpu_api, vgpu_comm
 from course_lib.clock import HOST, Region
 from course_lib.cost import flops_of
 from course_lib.ledger import Lease
-from course_lib.virtual import Place, machine, shortage
+from course_lib.virtual import Place, binary, machine, shortage
 
 aten = torch.ops.aten
 CPU = torch.device("cpu")
@@ -321,8 +322,29 @@ def _block(storage, place):
 def _lease(place, count):
     lease = machine.take(place, count)
     if lease is None:
-        raise torch.OutOfMemoryError(shortage(place, count))
+        if _steps:
+            _mark_state(_steps[-1])
+        raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
     return lease
+
+
+def _too_large(place):
+    """How many devices the model needs that is being moved; "" if it could fit."""
+    frame, model = sys._getframe(), None
+    while frame is not None:
+        if frame.f_code is torch.nn.Module._apply.__code__:
+            model = frame.f_locals["self"]
+        frame = frame.f_back
+    if model is None:
+        return ""
+    tensors = [*model.parameters(), *model.buffers()]
+    total, most = sum(t.nbytes for t in tensors), place.account.capacity
+    if total <= most:
+        return ""
+    return (
+        f" This model cannot fit: its parameters take {binary(total)}, so they alone"
+        f" need {-(-total // most)} devices of {binary(most)}."
+    )
 
 
 def _relabel(tensor):
@@ -620,16 +642,25 @@ def mark(kind, tensors) -> None:
             tensor.block.lease.kind = kind
 
 
+_steps: list = []  # the optimizers whose step has begun and not ended, at most one
+
+
 def _before_step(optimizer, args, kwargs):
+    _steps[:] = [optimizer]
     machine.clock.region = Region("optimizer")
     for group in optimizer.param_groups:
         mark("gradients", [parameter.grad for parameter in group["params"]])
 
 
 def _after_step(optimizer, args, kwargs):
+    _steps.clear()
+    _mark_state(optimizer)
+    machine.clock.region = None
+
+
+def _mark_state(optimizer):
     for state in optimizer.state.values():
         mark("optimizer state", state.values())
-    machine.clock.region = None
 
 
 _library: list = []

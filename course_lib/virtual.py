@@ -31,6 +31,8 @@ class Place:
         self.bandwidth, self.peaks = gpu.bandwidth, dict(gpu.flops)
         self.account.settle()
         self.account.capacity, self.account.peak = memory, self.account.used
+        for lease in self.account.held:
+            lease.taken = 0.0  # seconds of the clock that begins now
 
 
 class Machine:
