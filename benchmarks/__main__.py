@@ -4,9 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import launching, recording
+from benchmarks import launching, recording, virtual
 
-BENCHMARKS = {"launching": launching.run, "recording": recording.run}
+BENCHMARKS = {
+    "launching": launching.run,
+    "recording": recording.run,
+    "virtual": virtual.run,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

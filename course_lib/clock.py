@@ -7,19 +7,11 @@ modelled, in seconds, and the same in every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from course_lib.hardware import Link, transfer_time
 from course_lib.ledger import Transfer
+from course_lib.regions import Region
 
 HOST = -1  # the index of the host among the devices
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """One forward, backward or optimizer step; two of one name are two."""
-
-    name: str
 
 
 class Tape:

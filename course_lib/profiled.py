@@ -11,12 +11,14 @@ import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import torch
 
 from course_lib.ledger import Change, Transfer
 from course_lib.recorder import watch_regions
+from course_lib.regions import Region, labels
 from course_lib.timeline import Event, Trace
 
 _MARK = "course_lib: "  # before the name of a region, to know it again
@@ -94,23 +96,26 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
     Times in seconds, zero at the first start of a kernel or copy.
     """
     rows = [row for row in rows if row.get("ph") == "X"]
-    regions, launches = _regions(rows), _launches(rows)
     kernels = [row for row in rows if row.get("cat") in (*_KERNELS, "gpu_memcpy")]
     zero = min((row["ts"] for row in kernels), default=0)
-    events, transfers = [], []
+    regions, launches = _regions(rows), _launches(rows)
+    computing, events, transfers = [], [], []
     for row in kernels:
         start = (row["ts"] - zero) / 1e6
-        stop, args = start + row["dur"] / 1e6, row["args"]
+        times, args = (start, start + row["dur"] / 1e6), row["args"]
         copy = _ends(row) if row["cat"] == "gpu_memcpy" else None
         if copy is None:
             launch = launches.get(args.get("correlation"), row["ts"])
-            name = _region_at(regions, launch)
-            events.append(Event(f"cuda:{args['device']}", "compute", name, start, stop))
+            region = _region_at(regions, launch)
+            computing.append((f"cuda:{args['device']}", region, times))
         else:
-            moved = Transfer("copy", *copy, args.get("bytes", 0), start, stop)
+            moved = Transfer("copy", *copy, args.get("bytes", 0), *times)
             transfers.append(moved)
             events += _both_ends(moved)
-    return events, transfers
+    names = labels((device, region) for device, region, _ in computing)
+    for device, region, times in computing:
+        events.append(Event(device, "compute", names[device, region], *times))
+    return sorted(events, key=attrgetter("start")), transfers
 
 
 def _ends(row) -> tuple[str, str] | None:
@@ -137,23 +142,19 @@ def _both_ends(copy: Transfer) -> Iterator[Event]:
         yield Event(copy.target, "communicate", label, *times, size)
 
 
-def _regions(rows) -> list[tuple[float, float, str]]:
-    """Start, stop and name of each forward, backward and optimizer step, in order."""
+def _regions(rows) -> list[tuple[float, float, Region]]:
+    """Start and stop in µs of each forward, backward and optimizer step, in order."""
     found = []
     for row in rows:
         name = str(row.get("name", ""))
         if name.startswith(_MARK):
-            found.append((row["ts"], row["ts"] + row["dur"], name[len(_MARK) :]))
+            region = Region(name.removeprefix(_MARK))
         elif name.startswith("Optimizer.step#"):
-            found.append((row["ts"], row["ts"] + row["dur"], "optimizer"))
-    counts = {}
-    numbered = []
-    several = {name for _, _, name in found if [r[2] for r in found].count(name) > 1}
-    for start, stop, name in sorted(found):
-        number = counts[name] = counts.get(name, -1) + 1
-        label = f"{name} {number}" if name in several else name
-        numbered.append((start, stop, label))
-    return numbered
+            region = Region("optimizer")
+        else:
+            continue
+        found.append((row["ts"], row["ts"] + row["dur"], region))
+    return sorted(found, key=itemgetter(0))
 
 
 def _launches(rows) -> dict[int, float]:
@@ -162,10 +163,10 @@ def _launches(rows) -> dict[int, float]:
     return {row["args"].get("correlation"): row["ts"] for row in runtime}
 
 
-def _region_at(regions, time) -> str:
-    place = bisect_right(regions, (time, float("inf"))) - 1
+def _region_at(regions, time) -> Region | None:
+    place = bisect_right(regions, time, key=itemgetter(0)) - 1
     inside = place >= 0 and time <= regions[place][1]
-    return regions[place][2] if inside else "other"
+    return regions[place][2] if inside else None
 
 
 def memory_changes(history: Iterable[Iterable[Mapping]]) -> Iterator[Change]:

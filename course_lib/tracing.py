@@ -9,10 +9,11 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-from course_lib.clock import Clock, Region, Tape
+from course_lib.clock import Clock, Tape
 from course_lib.errors import UsageError
 from course_lib.ledger import Account, Transfer, changes
 from course_lib.recorder import watch_regions
+from course_lib.regions import Region, labels
 from course_lib.timeline import Event, Trace
 from course_lib.virtual import machine
 
@@ -57,13 +58,13 @@ class _Regions:
 
     def __init__(self, clock: Clock):
         self.clock, self.depth = clock, 0
-        self.thread, self.modules = threading.get_ident(), {}
+        self.thread, self.modules, self.name = threading.get_ident(), {}, ""
 
     def enter(self, name: str, module=None) -> None:
         if threading.get_ident() != self.thread:
             return
         if not self.depth:
-            self.clock.region = Region(name)
+            self.name, self.clock.region = name, Region(name)
             if module is not None:
                 self.modules[id(module)] = module
         self.depth += 1
@@ -73,7 +74,7 @@ class _Regions:
             return
         self.depth -= 1
         if not self.depth:
-            if self.clock.region.name == "backward":
+            if self.name == "backward":
                 self.mark()
             self.clock.region = None
 
@@ -105,7 +106,7 @@ def _assign(result: Trace, filled: Trace) -> None:
 
 def _computing(tape: Tape, names) -> Iterator[Event]:
     """One event for operators of one region that follow each other without a gap."""
-    names_of = _numbers(tape)
+    names_of = labels((index, region) for index, _, _, region in tape.operators)
     for index, name in enumerate(names):
         run = None  # start, stop and region of operators without a gap so far
         for _, start, stop, region in (op for op in tape.operators if op[0] == index):
@@ -121,20 +122,6 @@ def _computing(tape: Tape, names) -> Iterator[Event]:
 
 def _event(run, device, label, *, zero):
     return Event(device, "compute", label, run[0] - zero, run[1] - zero)
-
-
-def _numbers(tape: Tape) -> dict:
-    """The name of each region on each device: `forward`, or `forward 0` of several."""
-    regions = {}
-    for index, _, _, region in tape.operators:
-        kind = region.name if region else "other"
-        regions.setdefault((index, kind), {})[region] = None
-    names = {}
-    for (index, kind), found in regions.items():
-        several = len(found) > 1
-        for number, region in enumerate(found):
-            names[index, region] = f"{kind} {number}" if several else kind
-    return names
 
 
 def _copying(tape: Tape, names) -> Iterator[Event]:

@@ -22,9 +22,10 @@ from torch.utils.backend_registration import (
 )
 
 from course_lib import vgpu_api, vgpu_comm
-from course_lib.clock import HOST, Region
+from course_lib.clock import HOST
 from course_lib.cost import flops_of
 from course_lib.ledger import Lease
+from course_lib.regions import Region
 from course_lib.virtual import Place, binary, machine, shortage
 
 aten = torch.ops.aten
@@ -323,7 +324,7 @@ def _lease(place, count):
     lease = machine.take(place, count)
     if lease is None:
         if _steps:
-            _mark_state(_steps[-1])
+            _mark_state(_steps[0])
         raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
     return lease
 
@@ -642,20 +643,20 @@ def mark(kind, tensors) -> None:
             tensor.block.lease.kind = kind
 
 
-_steps: list = []  # the optimizers whose step has begun and not ended, at most one
+_steps: list = []  # the optimizer whose step has begun, and the region before it
 
 
 def _before_step(optimizer, args, kwargs):
-    _steps[:] = [optimizer]
+    _steps[:] = [optimizer, machine.clock.region]
     machine.clock.region = Region("optimizer")
     for group in optimizer.param_groups:
         mark("gradients", [parameter.grad for parameter in group["params"]])
 
 
 def _after_step(optimizer, args, kwargs):
-    _steps.clear()
     _mark_state(optimizer)
-    machine.clock.region = None
+    machine.clock.region = _steps.pop() if _steps else None
+    _steps.clear()
 
 
 def _mark_state(optimizer):

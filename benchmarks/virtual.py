@@ -1,0 +1,140 @@
+"""What a virtual GPU costs: operators and training steps on it and on the plain CPU."""
+
+import copy
+import statistics
+import sys
+import time
+
+from benchmarks import report
+
+ROUNDS = 9
+_INTRODUCTION = """# Virtual GPUs
+
+The same operators and training steps (forward, backward, optimizer) on the CPU and on
+a virtual GPU, whose ledger and clock are always on; inside of `with cl.trace()`, too.
+One thread, alternating in {} rounds: median of a round's mean (smallest to largest).
+"""
+
+
+def operators():
+    """Small operators by name, each a function of a device."""
+    import torch
+
+    def case(run):
+        def on(device):
+            x, y = torch.rand(4, 4).to(device), torch.rand(4, 4).to(device)
+            return lambda: run(x, y)
+
+        return on
+
+    return {
+        "`x + y`, 4 × 4": case(lambda x, y: x + y),
+        "`x @ y`, 4 × 4": case(lambda x, y: x @ y),
+        "`x.sum()`": case(lambda x, y: x.sum()),
+        "`x.add_(y)`, in place": case(lambda x, y: x.add_(y)),
+        "`x.view(16)`": case(lambda x, y: x.view(16)),
+    }
+
+
+def models():
+    """Training steps by name, each a function of a device."""
+    from torch import nn
+
+    def mlp(width, depth, batch):
+        layers = [m for _ in range(depth) for m in (nn.Linear(width, width), nn.ReLU())]
+        return nn.Sequential(*layers), (batch, width)
+
+    def cnn(channels, batch):
+        first, second = nn.Conv2d(1, channels, 3), nn.Conv2d(channels, channels, 3)
+        head = nn.Linear(channels * 144, 10)
+        layers = [first, nn.BatchNorm2d(channels), nn.ReLU(), second, nn.ReLU()]
+        return nn.Sequential(*layers, nn.Flatten(), head), (batch, 1, 16, 16)
+
+    def transformer(width, batch):
+        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
+        return nn.TransformerEncoder(layer, 2), (batch, 32, width)
+
+    return {
+        "4 layers of 1024, batch 256 (lesson 01)": mlp(1024, 4, 256),
+        "4 layers of 1024, batch 32": mlp(1024, 4, 32),
+        "2 layers of 64, batch 64 (too small)": mlp(64, 2, 64),
+        "CNN of 64 channels, 16 × 16, batch 64": cnn(64, 64),
+        "transformer, 2 layers of 256, batch 16": transformer(256, 16),
+    }
+
+
+def run(rounds: int | None = None) -> str:
+    """Measure all cases; a report in Markdown comes back."""
+    import torch
+
+    from course_lib.accelerators import devices
+
+    torch.set_num_threads(1)
+    (device,) = devices(1, quiet=True)
+    rounds, rows = rounds or ROUNDS, []
+    cases = operators()
+    for name, make in cases.items():
+        print(f"virtual: {name}", file=sys.stderr, flush=True)
+        plain, virtual = _alternate([make("cpu"), make(device)], 2000, rounds)
+        extra = (statistics.median(virtual) - statistics.median(plain)) * 1e6
+        rows.append([name, *map(_micro, (plain, virtual)), f"{extra:.1f} µs"])
+    parts = [report.table(["operator", "CPU", "virtual GPU", "more"], rows)]
+    parts.append(
+        report.table(_HEAD, [_row(*case, rounds) for case in models().items()])
+    )
+    return "\n".join([_INTRODUCTION.format(rounds), *parts, report.conditions()])
+
+
+_HEAD = ["training step", "CPU", "virtual GPU", "ratio", "traced"]
+
+
+def _row(name, case, rounds):
+    from course_lib.accelerators import devices
+    from course_lib.tracing import trace
+
+    print(f"virtual: {name}", file=sys.stderr, flush=True)
+    (device,) = devices(1, quiet=True)
+    model, shape = case
+    steps = [_step(copy.deepcopy(model), shape, place) for place in ("cpu", device)]
+
+    def traced():
+        with trace():
+            steps[1]()
+
+    plain, virtual, noted = _alternate([*steps, traced], 3, rounds)
+    ratios = [statistics.median(t) / statistics.median(plain) for t in (virtual, noted)]
+    cells = [f"{ratio:.2f} ×" for ratio in ratios]
+    return [name, _micro(plain), _micro(virtual), *cells]
+
+
+def _step(model, shape, device):
+    import torch
+
+    model, x = model.to(device), torch.rand(shape).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def _alternate(functions, count, rounds):
+    """Seconds per call of each function, one number per round."""
+    times = [[] for _ in functions]
+    for turn in range(rounds + 1):
+        for own, function in zip(times, functions, strict=True):
+            began = time.perf_counter()
+            for _ in range(count):
+                function()
+            if turn:  # the first round warms up
+                own.append((time.perf_counter() - began) / count)
+    return times
+
+
+def _micro(values):
+    middle = statistics.median(values) * 1e6
+    low, high = min(values) * 1e6, max(values) * 1e6
+    return f"{middle:,.1f} µs ({low:,.1f} to {high:,.1f})"
