@@ -147,7 +147,9 @@ class Plan:
         self.flops = flops_of(func)
         relabels = torch.Tag.inplace_view in tags or name in _RESHAPE
         self.free = relabels or "empty" in name
-        self.reshapes = relabels or torch.Tag.out in tags
+        written = (a for a in func._schema.arguments if a.alias_info is not None)
+        outs = any(a.kwarg_only and a.alias_info.is_write for a in written)
+        self.reshapes = relabels or outs
         # these take indices or lengths from the CPU on CUDA, too
         self.mixes = name in _MIXES
         self.picks = name in _PICKS
@@ -276,6 +278,8 @@ def _all_kept(out, place, given):
     for each in out:
         if id(each) in same:
             each, works = same[id(each)], True
+            if plan.reshapes:
+                _relabel(each)
         elif isinstance(each, torch.Tensor):
             storage = _storage(each)
             key = storage._cdata
