@@ -7,6 +7,7 @@ gives the numbers of the CPU, and is charged to the device's memory and modelled
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -185,8 +186,11 @@ def run(func, args, kwargs):
         place = _elsewhere(named, found, place)
     if len(found) > 1 or strange:
         _refuse_mixture(func, plan, found=found, strange=strange)
+    call = func
+    if found and found[0].dtype.is_complex:
+        call = functools.partial(_with_lazy_bits, func)
     try:
-        out = func(*inner, **named)
+        out = call(*inner, **named)
     except NotImplementedError as error:
         raise _unknown(func, error) from None
     if place is None:
@@ -198,6 +202,15 @@ def run(func, args, kwargs):
     if plan.waits:
         machine.clock.wait(place.index)
     return result
+
+
+def _with_lazy_bits(func, /, *args, **kwargs):
+    # a dispatch from Python leaves these out; operators that conjugate inside need them
+    keys = torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative
+    with contextlib.ExitStack() as stack:
+        for key in keys:
+            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        return func(*args, **kwargs)
 
 
 def _unknown(func, error):
