@@ -15,6 +15,11 @@ def name(rank):
     return rank if isinstance(rank, str) else f"rank {rank}"
 
 
+def noun(rank):
+    """`rank` for a number, `device` for the name of one."""
+    return "device" if isinstance(rank, str) and ":" in rank else "rank"
+
+
 def span(numbers, unit=""):
     """`3` when all are equal, else `3 to 5`."""
     low, high = min(numbers), max(numbers)
@@ -73,7 +78,7 @@ def _computing(trace, shares):
     """The first line of the title: how long it took, who computes how much."""
     length = period(trace)[1]
     scale, unit = unit_of(length)
-    word = "device" if isinstance(trace.ranks[0], str) else "rank"
+    word = noun(trace.ranks[0])
     percent = {who: round(share[0]) for who, share in shares.items()}
     head = f"{many(len(percent), word)}, {length * scale:.3g} {unit}"
     if len(percent) > 2 or len(percent) == 2 and len(set(percent.values())) == 1:
@@ -100,15 +105,17 @@ def samples(counts, names):
     """Title and alt text: who holds how many, what is doubled, what is missing."""
     ranks, samples = counts.shape
     each = span(counts.sum(1).tolist())
-    over = f"{many(samples, 'sample')} over {many(ranks, 'rank')}"
-    title = f"{over}: each rank holds {each}"
+    word = noun(names[0])
+    over = f"{many(samples, 'sample')} over {many(ranks, word)}"
+    title = f"{over}: each {word} holds {each}"
     times = counts.sum(0)
     if ranks > 1 and counts.all():
-        title = f"Nothing is sharded: all {ranks} ranks hold all {samples:,} samples"
+        whole = f"all {ranks} {word}s hold all {samples:,} samples"
+        title = f"Nothing is sharded: {whole}"
     elif (times > 1).any():
         title += f"\n{_which(times > 1)} held more than once"
     if (times == 0).any():
-        title += f"\n{_which(times == 0)} held by no rank"
+        title += f"\n{_which(times == 0)} held by no {word}"
     sizes = zip(names, counts.sum(1), strict=True)
     return title, ", ".join(f"{name(r)} holds {n:,}" for r, n in sizes)
 

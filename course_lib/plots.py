@@ -144,11 +144,12 @@ def _label(ax, middle, text, **style):
 
 
 @frame.styled
-def plot_scaling(times, *, source="measured", ax=None):
+def plot_scaling(times, *, source="measured", noun="rank", ax=None):
     """Speed-up and efficiency of `{world_size: seconds per step, or a list of them}`.
 
     Lists give the median and a band from slowest to fastest. One rank must be among
-    the sizes. `source` says what was measured: "measured: gloo, CPU, two cores".
+    the sizes. `source` says what was measured: "measured: gloo, CPU, two cores"; `noun`
+    what there are so many of: "rank" or "device".
     """
     runs = _runs(times)
     sizes = sorted(runs)
@@ -165,6 +166,8 @@ def plot_scaling(times, *, source="measured", ax=None):
     else:
         handles[1].set_label("one run each")
     _scaling_axes(ax, sizes)
+    if noun != "rank":
+        ax.set_xlabel(f"{noun}s")
     frame.legend(ax, handles)
     shares = [
         f"{rate / size:.0%}".replace("%", " %")
@@ -173,10 +176,12 @@ def plot_scaling(times, *, source="measured", ax=None):
     for size, rate, share in zip(sizes[1:], speed[1:], shares[1:], strict=True):
         below = {"xytext": (3, -7), "textcoords": "offset points", "va": "top"}
         ax.annotate(share, (size, rate), ha="left", fontsize=11, **below)
-    title = f"{sizes[-1]} ranks are {speed[-1]:.2g} times as fast as one"
+    title = f"{sizes[-1]} {noun}s are {speed[-1]:.2g} times as fast as one"
     title += f" ({shares[-1]} of ideal)"
     rates = zip(sizes, speed, shares, strict=True)
-    alt = ", ".join(f"{n} ranks: {rate:.2g} times, {share}" for n, rate, share in rates)
+    alt = ", ".join(
+        f"{n} {noun}s: {rate:.2g} times, {share}" for n, rate, share in rates
+    )
     return frame.finish(ax, title, source=source, alt=alt, below=36)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -62,8 +63,9 @@ def tidy(notebook) -> None:
         for output in cell.outputs:
             output.pop("transient", None)
             if "text" in output:
-                # where this machine keeps its Python is of no use to readers
-                output.text = output.text.replace(sys.base_prefix, "/usr")
+                output.text = _anywhere(output.text)
+            if "traceback" in output:
+                output.traceback = [_anywhere(line) for line in output.traceback]
             if "execution_count" in output:
                 output.execution_count = number
             data = output.get("data", {})
@@ -71,6 +73,13 @@ def tidy(notebook) -> None:
                 _shrink(data)
             if "application/vnd.jupyter.widget-view+json" in data:
                 output.data = {"text/plain": "Run this cell to get its sliders."}
+
+
+def _anywhere(text):
+    """A text without the folders of this machine, which are of no use to readers."""
+    for folder, name in ((sys.prefix, ".venv"), (sys.base_prefix, "/usr")):
+        text = text.replace(folder, name)
+    return text
 
 
 def _shrink(data):
@@ -82,8 +91,10 @@ def _shrink(data):
     image.convert("RGB").quantize(64, dither=0).save(small, "PNG", optimize=True)
     picture = base64.b64encode(small.getvalue()).decode()
     # the same picture again in HTML, for its alt text
-    page = data.get("text/html", "").replace(
-        "".join(data["image/png"].split()), picture
+    page = re.sub(
+        r"(data:image/png;base64,)[^\"]*",
+        lambda found: found[1] + picture,
+        data.get("text/html", ""),
     )
     data["image/png"] = picture
     if page:

@@ -67,7 +67,7 @@ def _plot_samples(counts, ranks, *, ax):
     colors = [rank_color(rank) for rank in ranks]
     for row, color in enumerate(colors):
         _fill(ax, counts, row=row, color=color)
-    frame.legend(ax, _mark(ax, counts))
+    frame.legend(ax, _mark(ax, counts, captions.noun(ranks[0])))
     title, alt = captions.samples(counts, ranks)
     frame.finish(ax, title, source="computed from the indices", alt=alt, below=36)
     _number(ax, counts, colors)
@@ -88,13 +88,13 @@ def _fill(ax, counts, *, row, color):
         ax.vlines(edges, row - 0.45, row + 0.45, color="white", linewidth=1)
 
 
-def _mark(ax, counts):
+def _mark(ax, counts, noun):
     """Mark samples held more than once or by no rank; the handles of the legend."""
     times = counts.sum(0)
     handles = []
     for found, mark, label in (
         (times > 1, "v", "held more than once"),
-        (times == 0, "x", "held by no rank"),
+        (times == 0, "x", f"held by no {noun}"),
     ):
         x = np.flatnonzero(found)
         if x.size:

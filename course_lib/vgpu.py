@@ -8,9 +8,11 @@ gives the numbers of the CPU, and is charged to the device's memory and modelled
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import sys
 import threading
+from collections import OrderedDict
 
 import torch
 from torch.optim.optimizer import (
@@ -57,16 +59,7 @@ class VirtualTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
         """Run one operator."""
-        try:
-            return run(func, args, kwargs or {})
-        except BaseException as error:
-            if not _backwards.depth:
-                raise
-            # an exception here would end the process: the engine asks Python for the
-            # device while it is raised; None counts as a gradient of zero, and
-            # the error comes when the backward is over
-            _backwards.error = _backwards.error or error
-            return None
+        return run(func, args, kwargs or {})
 
     @property
     def _is_param(self):
@@ -111,6 +104,9 @@ class VirtualTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol):
         """Travel as a tensor of the CPU that is put back on the device."""
+        if self._is_param:
+            made = self.detach(), self.requires_grad, OrderedDict()
+            return torch._utils._rebuild_parameter, made
         data = (self.elem, self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
 
@@ -338,12 +334,13 @@ def _block(storage, place):
 
 
 def _lease(place, count):
-    lease = machine.take(place, count)
-    if lease is None:
-        if _steps:
-            _mark_state(_steps[0])
-        raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
-    return lease
+    return machine.take(place, count) or _refuse(place, count)
+
+
+def _refuse(place, count):
+    if _steps:
+        _mark_state(_steps[0])
+    raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
 
 
 def _too_large(place):
@@ -514,12 +511,13 @@ def _empty_strided(size, stride, *, dtype=None, device=None, **_):
 
 
 def _fits(place, size, dtype):
+    """Refuse what does not fit before the memory of the CPU is asked for it."""
     count = dtype.itemsize
     for length in size:
         count *= length
     with machine.lock:
-        # taken and given back: the numbers come later
-        place.account.returned.append(_lease(place, count))
+        if not machine.fits(place, count):
+            _refuse(place, count)
 
 
 def _new(elem, place):
@@ -584,19 +582,42 @@ def _compatible(original):
 _DATA = torch._C.TensorBase.data
 
 
-class _Backwards(threading.local):
-    """The backward passes that run in this thread, and what an operator raised."""
+class _Raised(threading.local):
+    """What was raised in a backward of this thread, taken from Python's C interface."""
 
-    depth, error = 0, None
-
-
-_backwards = _Backwards()
+    error = None
 
 
-def _raise_own():
-    """Raise what an operator raised in the outermost backward of this thread."""
-    if _backwards.error is not None and _backwards.depth == 1:
-        raise _backwards.error from None
+_raised = _Raised()
+_ends = tuple(ctypes.c_void_p() for _ in range(3))  # type, value, traceback
+_fetch = ctypes.PyDLL(None).PyErr_Fetch
+_fetch.restype = None
+_type_end, _value_end, _trace_end = map(ctypes.byref, _ends)
+_DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
+
+
+class _Guard(torch._C._acc.DeviceGuard):
+    """The guard that the engine asks for streams; it asks while an error is raised."""
+
+    def type_(self):
+        # any other call with an error set would end the process: take it off first,
+        # for the engine to fail in its own words, and for us to raise it at the end
+        _fetch(_type_end, _value_end, _trace_end)
+        if _ends[0]:
+            _raised.error = _taken()
+        return _DEVICE_TYPE
+
+
+def _taken():
+    """The error that was fetched, as Python would have raised it."""
+    kind, value, trace = (
+        ctypes.cast(end, ctypes.py_object).value if end else None for end in _ends
+    )
+    for end in filter(None, _ends):
+        ctypes.pythonapi.Py_DecRef(ctypes.cast(end, ctypes.py_object))
+    if not isinstance(value, kind):
+        value = kind() if value is None else kind(value)
+    return value.with_traceback(trace)
 
 
 def _single_threaded(backward):
@@ -604,20 +625,15 @@ def _single_threaded(backward):
 
     @functools.wraps(backward)
     def wrapped(*args, **kwargs):
-        _backwards.depth += 1
+        _raised.error = None
         try:
             with torch.autograd.set_multithreading_enabled(False):
-                result = backward(*args, **kwargs)
+                return backward(*args, **kwargs)
         except BaseException:
-            _raise_own()
-            raise
-        else:
-            _raise_own()
-            return result
-        finally:
-            _backwards.depth -= 1
-            if not _backwards.depth:
-                _backwards.error = None
+            error, _raised.error = _raised.error, None
+            if error is None:
+                raise
+            raise error from None
 
     return wrapped
 
@@ -651,6 +667,12 @@ def _serve_accelerator():
     ):
         setattr(torch.accelerator, name, own)
     torch.nn.parallel._functions._get_stream = lambda device: None
+    # a machine with one GPU has virtual ones beside it: these are meant then
+    original = torch._utils._get_available_device_type
+    for module in (torch._utils, torch.nn.parallel.data_parallel):
+        module._get_available_device_type = lambda: (
+            "vgpu" if machine.count else original()
+        )
 
 
 def mark(kind, tensors) -> None:
@@ -688,7 +710,7 @@ def install() -> None:
     """Register the backend "vgpu" with PyTorch; a second call does nothing."""
     if _library:
         return
-    register("vgpu", vgpu_api.Api())
+    register("vgpu", vgpu_api.Api(), device_guard=_Guard())
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(_factory, "PrivateUse1")
     kernels = torch.library.Library("aten", "IMPL")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 
 from course_lib.clock import Clock
 from course_lib.errors import UsageError
@@ -46,7 +47,7 @@ class Machine:
         self.source, self.copying = "", "copy"
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
         self.lock, self.current = threading.RLock(), threading.local()
-        self.most = usable_memory()
+        self.most, self.collected = usable_memory(), 0.0
 
     def set_up(self, count: int, *, gpu: Gpu, memory: int, link: Link, launch: float):
         """Have `count` GPUs with `memory` bytes each, all clocks and peaks at zero."""
@@ -77,21 +78,31 @@ class Machine:
             )
         return self.places[index]
 
+    def fits(self, place: Place, count: int) -> bool:
+        """Return whether a device has `count` bytes free, if need be after garbage."""
+        account = place.account
+        if account.fits(count):
+            return True
+        # what only a cycle of objects keeps alive is not in use; looking through all
+        # objects takes long, so the old ones get their turn once a second
+        gc.collect(1)
+        now = time.monotonic()
+        if not account.fits(count) and now - self.collected > 1:
+            gc.collect()
+            self.collected = now
+        return account.fits(count)
+
     def take(self, place: Place, count: int) -> Lease | None:
         """Return the lease of `count` bytes on a device, None if they do not fit."""
-        account = place.account
-        if not account.fits(count):
-            # what only a cycle of objects keeps alive is not in use
-            gc.collect()
-            if not account.fits(count):
-                return None
+        if not self.fits(place, count):
+            return None
         if count > 2**24 and sum(p.account.used for p in self.places) > self.most:
             raise MemoryError(
                 "the virtual GPUs hold more than the memory of this machine, where"
                 f" their numbers are kept ({self.most / 1e9:.1f} GB): take a smaller"
                 " model or batch."
             )
-        return account.take(count, self.clock.host)
+        return place.account.take(count, self.clock.host)
 
 
 def shortage(place: Place, count: int) -> str:
