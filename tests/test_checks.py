@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from course_lib.exercises import exercises
 from tests.conftest import becomes, descendants
@@ -129,6 +130,15 @@ def test_a_stub_is_not_started(desks, exercise):
 @pytest.mark.parametrize("path", RIGHT, ids=names(RIGHT))
 def test_a_right_answer_is_right(answered, path):
     assert f"✓ {path.parent.name} right" in answered(path)
+
+
+# where there are two, `cl.devices` takes them: these run the same checks by name
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("exercise", [e for e in exercises() if e[0] in "123"])
+def test_the_checks_of_devices_accept_right_answers_on_real_gpus(answered, exercise):
+    path = next(path for path in RIGHT if path.parent.name == exercise)
+    assert f"✓ {exercise} right" in answered(path)
 
 
 @pytest.mark.slow

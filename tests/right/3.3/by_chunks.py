@@ -1,0 +1,17 @@
+def bytes_sent(model, images, outputs, n):
+    model_bytes = 0
+    for tensor in [*model.parameters(), *model.buffers()]:
+        model_bytes += tensor.nbytes
+    parallel = 0
+    for device in range(1, n):
+        parallel += model_bytes
+        parallel += images.chunk(n)[device].nbytes
+        parallel += outputs.chunk(n)[device].nbytes
+    # the ring, round by round
+    chunk = sum(p.nbytes for p in model.parameters()) / n
+    ddp = 0
+    for phase in ("reduce-scatter", "all-gather"):
+        for step in range(n - 1):
+            ddp += chunk
+    print(parallel, ddp)
+    return torch.tensor(float(parallel), dtype=torch.float64), ddp

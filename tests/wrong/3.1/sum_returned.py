@@ -1,0 +1,16 @@
+# hint: this loss is the sum of the chunks' means
+def parallel_step(model, images, labels, devices):
+    n = len(devices)
+    replicas = [copy.deepcopy(model).to(device) for device in devices]
+    losses, means = [], 0
+    for replica, x, y, device in zip(
+        replicas, images.chunk(n), labels.chunk(n), devices
+    ):
+        loss = cross_entropy(replica(x.to(device)), y.to(device), reduction="none")
+        means += loss.mean().item()
+        losses.append(loss.to(devices[0]))
+    loss = torch.cat(losses).mean()
+    loss.backward()
+    for first, *copies in zip(model.parameters(), *(r.parameters() for r in replicas)):
+        first.grad = sum(p.grad.to(devices[0]) for p in copies if p.grad is not None)
+    return means

@@ -1,0 +1,7 @@
+# hint: Right without buffers
+def bytes_sent(model, images, outputs, n):
+    weights = sum(p.nbytes for p in model.parameters())
+    share = (images.nbytes + outputs.nbytes) / n
+    data_parallel = (n - 1) * (weights + share)
+    ddp = 2 * (n - 1) / n * weights
+    return data_parallel, ddp
