@@ -90,7 +90,8 @@ class Account:
 
     def __init__(self, capacity: int):
         self.capacity, self.used, self.peak = capacity, 0, 0
-        self.held, self.history = set(), None
+        # a dict keeps the order, so that two runs give the same trace
+        self.held, self.history = {}, None
         # a tensor may die in any thread and in the middle of any line: what it held is
         # only noted then, for the next one who looks
         self.returned = deque()
@@ -100,7 +101,12 @@ class Account:
         while self.returned:
             lease = self.returned.popleft()
             self.used -= lease.bytes
-            self.held.discard(lease)
+            self.held.pop(lease, None)
+
+    @property
+    def free(self) -> int:
+        """The bytes that are free, also after the capacity became less than is used."""
+        return max(0, self.capacity - self.used)
 
     def fits(self, count: int) -> bool:
         """Return whether `count` more bytes are free."""
@@ -113,7 +119,7 @@ class Account:
         lease = Lease(count, now)
         self.used += count
         self.peak = max(self.peak, self.used)
-        self.held.add(lease)
+        self.held[lease] = None
         if self.history is not None:
             self.history.append(lease)
         return lease

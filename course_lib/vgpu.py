@@ -630,10 +630,14 @@ def _single_threaded(backward):
             with torch.autograd.set_multithreading_enabled(False):
                 return backward(*args, **kwargs)
         except BaseException:
-            error, _raised.error = _raised.error, None
-            if error is None:
+            if _raised.error is None:
                 raise
-            raise error from None
+        error, _raised.error = _raised.error, None
+        try:
+            raise error
+        finally:
+            # else the error would hold this frame, and this frame the error
+            del error
 
     return wrapped
 

@@ -126,7 +126,7 @@ class Api:
         """Free and total bytes of a device."""
         account = self._account(device)
         account.settle()
-        return account.capacity - account.used, account.capacity
+        return account.free, account.capacity
 
     def empty_cache(self) -> None:
         """Nothing to do: what is freed is free at once."""

@@ -108,13 +108,13 @@ class Machine:
 def shortage(place: Place, count: int) -> str:
     """What CUDA says when `count` bytes do not fit, and what the memory holds."""
     account = place.account
-    free = account.capacity - account.used
     kinds = account.by_kind()
     held = ", ".join(f"{kind} {binary(kinds[kind])}" for kind in KINDS if kinds[kind])
+    free = binary(account.free)
     return (
         f"vgpu out of memory. Tried to allocate {binary(count)}. GPU {place.index} has"
-        f" a total capacity of {binary(account.capacity)} of which {binary(free)} is"
-        f" free. {binary(account.used)} is in use by PyTorch"
+        f" a total capacity of {binary(account.capacity)} of which {free} is free."
+        f" {binary(account.used)} is in use by PyTorch"
         + (f": {held}." if held else ".")
     )
 
