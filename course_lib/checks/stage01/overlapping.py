@@ -1,0 +1,105 @@
+"""Exercise 1.3: micro-batches that keep two devices busy."""
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from course_lib.attempt import Attempt, Wrong
+from course_lib.checks.stage01.overlapping_mistakes import (
+    why_apart,
+    why_failed,
+    why_slow,
+)
+from course_lib.device_evidence import on_devices, to_cpu, watch
+from course_lib.evidence import CLOSE
+from course_lib.ledger import size
+
+FACTOR = 1.25
+_WIDTH, _SAMPLES = 1024, 2048
+
+
+def check_overlap(attempt: Attempt) -> str:
+    """Compare gradients with those of the whole batch, then the two times."""
+    (seen,) = attempt(_overlap, world_size=1, why=why_failed)
+    attempt.draw(seen["run"].trace)
+    _judge_values(seen)
+    run, plain = seen["run"], seen["naive"]
+    crossed, least = sum(run.crossings()), sum(plain.crossings())
+    if crossed > 1.2 * least:
+        raise Wrong(
+            f"{size(crossed)} cross between the devices, expected {size(least)}",
+            "Only the activation between the parts crosses, and its gradient comes"
+            " back. x stays on devices[0], labels on devices[1].",
+        )
+    gain = plain.seconds / run.seconds
+    if gain < FACTOR:
+        raise Wrong(
+            f"{1e3 * run.seconds:.2f} ms, the whole batch takes"
+            f" {1e3 * plain.seconds:.2f} ms: {gain:.2f} times as fast, expected at"
+            f" least {FACTOR}",
+            why_slow(run, seen["names"]),
+        )
+    word = run.trace.source.partition(":")[0]
+    return (
+        f"{gain:.2f} times as fast as the whole batch at once ({word}), same gradients"
+    )
+
+
+def network(width: int = _WIDTH) -> tuple[nn.Sequential, nn.Sequential]:
+    """Two parts of equal work, f32[n, width] to f32[n, 10]."""
+    torch.manual_seed(0)
+    wide = ([nn.Linear(width, width), nn.ReLU()] for _ in range(4))
+    layers = [module for pair in wide for module in pair]
+    return nn.Sequential(*layers[:4]), nn.Sequential(*layers[4:], nn.Linear(width, 10))
+
+
+def _overlap(_rank, _world_size, answer):
+    devs = on_devices(2, gpu="T4", link="PCIe3")
+    parts = [part.to(device) for part, device in zip(network(), devs)]
+    x = torch.rand(_SAMPLES, _WIDTH).to(devs[0])
+    labels = (torch.arange(_SAMPLES) % 10).to(devs[1])
+    parameters = [p for part in parts for p in part.parameters()]
+
+    def naive(pick=slice(None), scale=1.0):
+        """The gradient of the mean loss of some samples, times `scale`."""
+        predicted = parts[1](parts[0](x[pick]).to(devs[1]))
+        (cross_entropy(predicted, labels[pick]) * scale).backward()
+
+    def gradient(call, *args):
+        for parameter in parameters:
+            parameter.grad = None
+        call(*args)
+
+    def gradients():
+        return [to_cpu(parameter.grad) for parameter in parameters]
+
+    plain = watch(lambda: gradient(naive), devs, warm=2)
+    expected = gradients()
+    run = watch(lambda: gradient(answer, *parts, devs, x, labels), devs, warm=2)
+    found = gradients()
+    hint = ""
+    if _gap(found, expected) > CLOSE:
+        hint = why_apart(found, expected, run=run, parts=(gradient, naive, gradients))
+    names = [str(device) for device in devs]
+    seen = {"naive": plain, "run": run, "names": names, "hint": hint}
+    return seen | {"gap": _gap(found, expected)}
+
+
+def _gap(found, expected):
+    """The largest difference, relative to the largest gradient; inf if one lacks."""
+    if any(one is None for one in found):
+        return float("inf")
+    most = max(one.abs().max() for one in expected)
+    gaps = [(one - other).abs().max() for one, other in zip(found, expected)]
+    return (max(gaps) / most).item()
+
+
+def _judge_values(seen):
+    if seen["gap"] == float("inf"):
+        raise Wrong("some parameters have no gradient", seen["hint"])
+    if not seen["gap"] <= CLOSE:
+        raise Wrong(
+            "the gradients differ from those of the whole batch by up to"
+            f" {100 * seen['gap']:,.2g} % of the largest",
+            seen["hint"],
+        )

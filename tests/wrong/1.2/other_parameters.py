@@ -1,0 +1,3 @@
+# hint: Keep the parameters of the function
+def choose_cut(model, budget):
+    return 3

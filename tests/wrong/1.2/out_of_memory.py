@@ -1,0 +1,8 @@
+# hint: ran out of memory while your function tried a cut
+def choose_cut(model, x, budget):
+    devices = cl.devices(2, memory=budget)
+    model.to(devices[0])
+    optimizer = torch.optim.Adam(model.parameters())
+    model(x.to(devices[0])).sum().backward()
+    optimizer.step()
+    return 4

@@ -1,0 +1,5 @@
+# hint: The cut k is the number of modules
+# same as: everything_on_one.py
+def choose_cut(model, x, budget):
+    half = len(model) // 2
+    return model[:half], model[half:]

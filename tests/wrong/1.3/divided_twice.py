@@ -1,0 +1,7 @@
+# hint: times too small
+def overlapped(part_1, part_2, devices, x, labels):
+    losses = []
+    for part, target in zip(x.chunk(4), labels.chunk(4)):
+        output = part_2(part_1(part).to(devices[1]))
+        losses.append(cross_entropy(output, target) / 4)
+    (sum(losses) / 4).backward()

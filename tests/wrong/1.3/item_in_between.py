@@ -1,0 +1,8 @@
+# hint: The host must run ahead
+def overlapped(part_1, part_2, devices, x, labels):
+    losses = []
+    for part, target in zip(x.chunk(4), labels.chunk(4)):
+        output = part_2(part_1(part).to(devices[1]))
+        losses.append(cross_entropy(output, target) / 4)
+        print(losses[-1].item())
+    sum(losses).backward()

@@ -1,0 +1,4 @@
+# hint: micro-batch by micro-batch
+def overlapped(part_1, part_2, devices, x, labels):
+    outputs = [part_2(part_1(part)) for part in x.chunk(4)]
+    cross_entropy(torch.cat(outputs), labels).backward()

@@ -1,0 +1,9 @@
+# hint: These are numbers, not bytes
+def training_bytes(widths, samples):
+    count = sum(a * b + b for a, b in zip(widths, widths[1:]))
+    return {
+        "parameters": count,
+        "gradients": count,
+        "optimizer state": 2 * count,
+        "activations": samples * sum(widths),
+    }

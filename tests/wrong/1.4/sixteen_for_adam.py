@@ -1,0 +1,9 @@
+# hint: Parameter and gradient are counted already
+def training_bytes(widths, samples):
+    count = sum(a * b + b for a, b in zip(widths, widths[1:]))
+    return {
+        "parameters": 4 * count,
+        "gradients": 4 * count,
+        "optimizer state": 16 * count,
+        "activations": 4 * samples * sum(widths),
+    }
