@@ -12,6 +12,7 @@ import ctypes
 import functools
 import sys
 import threading
+import traceback
 from collections import OrderedDict
 
 import torch
@@ -589,6 +590,8 @@ class _Raised(threading.local):
 
 
 _raised = _Raised()
+# the guard of one thread must not take what that of another has fetched
+_one_backward = threading.RLock()
 _ends = tuple(ctypes.c_void_p() for _ in range(3))  # type, value, traceback
 _fetch = ctypes.PyDLL(None).PyErr_Fetch
 _fetch.restype = None
@@ -625,14 +628,17 @@ def _single_threaded(backward):
 
     @functools.wraps(backward)
     def wrapped(*args, **kwargs):
-        _raised.error = None
-        try:
-            with torch.autograd.set_multithreading_enabled(False):
-                return backward(*args, **kwargs)
-        except BaseException:
-            if _raised.error is None:
-                raise
-        error, _raised.error = _raised.error, None
+        with _one_backward:
+            _raised.error = None
+            try:
+                with torch.autograd.set_multithreading_enabled(False):
+                    return backward(*args, **kwargs)
+            except BaseException as failure:
+                if _raised.error is None:
+                    raise
+                # its frames hold the loss, and are not in the traceback of our error
+                traceback.clear_frames(failure.__traceback__)
+            error, _raised.error = _raised.error, None
         try:
             raise error
         finally:
