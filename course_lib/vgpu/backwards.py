@@ -1,0 +1,76 @@
+"""Backward passes with virtual GPUs, and what is raised in them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import traceback
+
+import torch
+
+
+class _Raised(threading.local):
+    """What was raised in a backward of this thread, taken from Python's C interface."""
+
+    error = None
+
+
+_raised = _Raised()
+# the guard of one thread must not take what that of another has fetched
+_one_backward = threading.RLock()
+_ends = tuple(ctypes.c_void_p() for _ in range(3))  # type, value, traceback
+_fetch = ctypes.PyDLL(None).PyErr_Fetch
+_fetch.restype = None
+_type_end, _value_end, _trace_end = map(ctypes.byref, _ends)
+_DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
+
+
+class Guard(torch._C._acc.DeviceGuard):
+    """The guard that the engine asks for streams; it asks while an error is raised."""
+
+    def type_(self):
+        """The type of device that is guarded."""
+        # any other call with an error set would end the process: take it off first,
+        # for the engine to fail in its own words, and for us to raise it at the end
+        _fetch(_type_end, _value_end, _trace_end)
+        if _ends[0]:
+            _raised.error = _taken()
+        return _DEVICE_TYPE
+
+
+def _taken():
+    """The error that was fetched, as Python would have raised it."""
+    kind, value, trace = (
+        ctypes.cast(end, ctypes.py_object).value if end else None for end in _ends
+    )
+    for end in filter(None, _ends):
+        ctypes.pythonapi.Py_DecRef(ctypes.cast(end, ctypes.py_object))
+    if not isinstance(value, kind):
+        value = kind() if value is None else kind(value)
+    return value.with_traceback(trace)
+
+
+def single_threaded(backward):
+    """A backward in the calling thread: the engine has a thread for one device only."""
+
+    @functools.wraps(backward)
+    def wrapped(*args, **kwargs):
+        with _one_backward:
+            _raised.error = None
+            try:
+                with torch.autograd.set_multithreading_enabled(False):
+                    return backward(*args, **kwargs)
+            except BaseException as failure:
+                if _raised.error is None:
+                    raise
+                # its frames hold the loss, and are not in the traceback of our error
+                traceback.clear_frames(failure.__traceback__)
+            error, _raised.error = _raised.error, None
+        try:
+            raise error
+        finally:
+            # else the error would hold this frame, and this frame the error
+            del error
+
+    return wrapped
