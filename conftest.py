@@ -81,8 +81,15 @@ def pytest_terminal_summary(terminalreporter):
     ]
     skipped = len(terminalreporter.stats.get("skipped", []))
     terminalreporter.write_line(f"passed: {', '.join(counts)}; skipped: {skipped}")
-    for line in _times(terminalreporter.stats):
+    for line in [*_noted(terminalreporter.stats), *_times(terminalreporter.stats)]:
         terminalreporter.write_line(line)
+
+
+def _noted(stats):
+    """What tests want to be read: record_property("summary", line)."""
+    for report in [*stats.get("passed", []), *stats.get("failed", [])]:
+        properties = getattr(report, "user_properties", ())
+        yield from (text for key, text in properties if key == "summary")
 
 
 def _many(count, noun):

@@ -16,8 +16,11 @@ def name(rank):
 
 
 def noun(rank):
-    """`rank` for a number, `device` for the name of one."""
-    return "device" if isinstance(rank, str) and ":" in rank else "rank"
+    """`rank` for a number, `device` for the name of one, `stage` for `stage 0`."""
+    if not isinstance(rank, str):
+        return "rank"
+    word, _, number = rank.rpartition(" ")
+    return word if word and number.isdigit() else "device" if ":" in rank else "rank"
 
 
 def span(numbers, unit=""):

@@ -1,5 +1,6 @@
 """Shared fixtures: what is left of processes and shared files."""
 
+import functools
 import glob
 import os
 import tempfile
@@ -69,3 +70,23 @@ def nothing_left():
 
     yield clean
     assert becomes(clean, seconds=5), (descendants(), shared_files() - before)
+
+
+@pytest.fixture
+def virtual(monkeypatch):
+    """`devices`, but virtual GPUs where there are real ones, too, and all are empty."""
+    import torch
+
+    from course_lib.accelerators import devices
+    from course_lib.virtual import machine
+
+    # what a test that failed keeps alive stays with the devices of that test
+    monkeypatch.setattr(machine, "places", [])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    return functools.partial(devices, quiet=True)
+
+
+@pytest.fixture
+def devs(virtual):
+    """Three virtual GPUs, each with the memory of an A100."""
+    return virtual(3)

@@ -1,0 +1,260 @@
+"""Modelled time: roofline, links, queues and launches, by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.hardware import GPUS, LINKS
+from course_lib.tracing import trace
+from course_lib.virtual import LAUNCH, machine
+
+A100, NVLINK, PCIE = GPUS["A100"], LINKS["NVLink3"], LINKS["PCIe4"]
+
+
+def now():
+    """The host's time in seconds, without waiting for a device."""
+    return machine.clock.host
+
+
+def lasts(device, work):
+    """Seconds that a device works on what `work()` launches."""
+    torch.vgpu.synchronize(device)
+    with trace() as result:
+        kept = work()
+    assert kept is not None
+    return result.time(str(device), "compute")
+
+
+@pytest.fixture
+def free(virtual):
+    """Three devices whose host and links cost nothing."""
+    return virtual(3, link="ideal", launch=0)
+
+
+def test_a_small_product_is_limited_by_memory(free):
+    a, b = (torch.ones(8, 8, device=free[0]) for _ in range(2))
+    bytes = 3 * 8 * 8 * 4
+    assert lasts(free[0], lambda: a @ b) == pytest.approx(bytes / A100.bandwidth)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_a_large_product_is_limited_by_arithmetic(free, dtype):
+    kind = getattr(torch, dtype)
+    a, b = (torch.empty(512, 512, dtype=kind, device=free[0]) for _ in range(2))
+    arithmetic = 2 * 512**3 / A100.flops[dtype]
+    memory = 3 * 512**2 * kind.itemsize / A100.bandwidth
+    assert lasts(free[0], lambda: a @ b) == pytest.approx(max(arithmetic, memory))
+
+
+def test_a_layer_costs_two_operations_per_weight_and_row(free):
+    layer = nn.Linear(1024, 1024).to(free[1])
+    batch = torch.empty(1024, 1024, device=free[1])
+    want = 2 * 1024**3 / A100.flops["float32"]
+    assert lasts(free[1], lambda: layer(batch)) == pytest.approx(want)
+
+
+def test_an_operator_on_each_number_moves_what_it_reads_and_writes(free):
+    tensor = torch.ones(10_000, device=free[0])
+    seconds = lasts(free[0], lambda: tensor + tensor)
+    assert seconds * A100.bandwidth in (
+        pytest.approx(2 * tensor.nbytes),  # the same memory, read once
+        pytest.approx(3 * tensor.nbytes),
+    )
+    assert lasts(free[0], tensor.exp) * A100.bandwidth == pytest.approx(80_000)
+
+
+def test_a_lookup_moves_its_rows_and_not_the_table(free):
+    table = torch.ones(10_000, 16, device=free[0])
+    rows = torch.arange(10, device=free[0])
+    bytes = lasts(free[0], lambda: table[rows]) * A100.bandwidth
+    assert bytes < 10 * 16 * 4 * 3
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x.t(), lambda x: x[1:], torch.empty_like, torch.Tensor.detach]
+)
+def test_views_and_memory_without_numbers_take_no_time(free, view):
+    tensor = torch.ones(10, 10, device=free[0])
+    assert lasts(free[0], lambda: view(tensor)) == 0
+
+
+@pytest.mark.parametrize("gpu", ["T4", "H100"])
+def test_another_gpu_has_another_speed(virtual, gpu):
+    (device,) = virtual(1, gpu=gpu, launch=0)
+    a = torch.empty(512, 512, device=device)
+    peak, bandwidth = GPUS[gpu].flops["float32"], GPUS[gpu].bandwidth
+    want = max(2 * 512**3 / peak, 3 * 4 * 512**2 / bandwidth)
+    b = torch.empty(512, 512, device=device)
+    assert lasts(device, lambda: a @ b) == pytest.approx(want)
+
+
+# --- links
+
+
+def test_a_copy_takes_latency_and_bytes_over_bandwidth(devs):
+    tensor = torch.ones(250_000, device=devs[0])
+    with trace() as result:
+        tensor.to(devs[1])
+    (copy,) = result.transfers
+    want = NVLINK.latency + 1e6 / NVLINK.bandwidth
+    assert copy.stop - copy.start == pytest.approx(want)
+
+
+def test_a_copy_from_and_to_the_host_takes_pcie(devs):
+    with trace() as result:
+        torch.ones(250_000).to(devs[1]).cpu()
+    want = PCIE.latency + 1e6 / PCIE.bandwidth
+    lengths = [copy.stop - copy.start for copy in result.transfers]
+    assert lengths == [pytest.approx(want)] * 2
+
+
+def test_a_copy_occupies_both_of_its_devices(devs):
+    x, y = (torch.ones(250_000, device=d) for d in devs[:2])
+    torch.vgpu.synchronize(0), torch.vgpu.synchronize(1)
+    with trace() as result:
+        x.to(devs[1])
+        x.add(1), y.add(1)
+    (copy,) = result.transfers
+    starts = [e.start for e in result if e.kind == "compute"]
+    assert len(starts) == 2 and min(starts) >= copy.stop
+
+
+def test_two_pairs_of_devices_copy_at_the_same_time(virtual):
+    devs = virtual(4, launch=0)
+    x, y = torch.ones(250_000, device=devs[0]), torch.ones(250_000, device=devs[2])
+    with trace() as result:
+        x.to(devs[1]), y.to(devs[3])
+    first, second = result.transfers
+    assert (first.start, first.stop) == (second.start, second.stop)
+
+
+def test_an_ideal_link_and_no_launch_cost_nothing(free):
+    x = torch.ones(1000, device=free[0])
+    with trace() as result:
+        x.to(free[1]).cpu().to(free[2])
+    assert result.span == 0 and len(result.transfers) == 3
+
+
+# --- host and queues
+
+
+def test_the_host_pays_for_each_launch_and_runs_ahead(virtual):
+    (device,) = virtual(1)
+    x = torch.ones(10_000_000, device=device)
+    torch.vgpu.synchronize(0)
+    before = now()
+    for _ in range(10):
+        x.add_(1)
+    assert now() - before == pytest.approx(10 * LAUNCH)
+    torch.vgpu.synchronize(0)
+    assert now() - before == pytest.approx(LAUNCH + 10 * 8e7 / A100.bandwidth)
+
+
+def test_small_operators_wait_for_their_launch(virtual):
+    (device,) = virtual(1, launch=1e-3)
+    x = torch.ones(10, device=device)
+    with trace() as result:
+        for _ in range(4):
+            x.add_(1)
+    starts = [event.start for event in result]
+    assert starts == pytest.approx([1e-3, 2e-3, 3e-3, 4e-3])
+
+
+READERS = {
+    "item": lambda x: x.sum().item(),
+    "cpu": lambda x: x.cpu(),
+    "print": repr,
+    "list": lambda x: x.tolist(),
+    "truth": lambda x: bool((x > 0).all()),
+    "nonzero": lambda x: x.nonzero(),
+    "mask": lambda x: x[x > 0],
+    "synchronize": lambda x: torch.vgpu.synchronize(x.device),
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_whoever_reads_a_number_waits_for_the_device(devs, read):
+    x = torch.ones(100, device=devs[1])
+    for _ in range(3):
+        torch.ones(5_000_000, device=devs[1])
+    busy = machine.clock.free[1]
+    assert now() < busy
+    read(x)
+    assert now() >= busy
+
+
+def test_devices_work_at_the_same_time(devs):
+    tensors = [torch.ones(10_000_000, device=device) for device in devs]
+    for device in devs:
+        torch.vgpu.synchronize(device)
+    with trace() as result:
+        for tensor in tensors:
+            tensor.add_(1)
+    one = 8e7 / A100.bandwidth
+    assert result.span == pytest.approx(one + 2 * LAUNCH)
+
+
+def test_events_measure_modelled_milliseconds(virtual):
+    (device,) = virtual(1, launch=0)
+    x = torch.ones(10_000_000, device=device)
+    first, last = (torch.vgpu.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    x.add_(1)
+    last.record()
+    assert not last.query()
+    last.synchronize()
+    assert last.query()
+    assert first.elapsed_time(last) == pytest.approx(8e7 / A100.bandwidth * 1e3)
+
+
+# --- a pipeline
+
+
+def pipeline(devs, m, *, rows, width=64):
+    """Forward of `m` micro-batches through a layer on each device, GPipe's order."""
+    layers = [nn.Linear(width, width, bias=False).to(device) for device in devs]
+    parts = torch.ones(rows, width, device=devs[0]).chunk(m)
+    for device in devs:
+        torch.vgpu.synchronize(device)
+    with torch.no_grad(), trace() as result:
+        for part in parts:
+            for layer, device in zip(layers, devs):
+                part = layer(part.to(device))
+    return result
+
+
+@pytest.mark.parametrize("p", [2, 3, 4])
+@pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
+def test_the_idle_share_of_gpipe_is_that_of_the_formula(virtual, p, m):
+    devs = virtual(p, link="ideal", launch=0)
+    result = pipeline(devs, m, rows=16 * m)
+    idle = 1 - sum(result.busy(str(device)) for device in devs) / p
+    assert idle == pytest.approx((p - 1) / (m + p - 1), abs=5e-4)
+
+
+def test_too_many_micro_batches_lose_again_what_they_gained(virtual):
+    # a GPU of a hundredth of the speed, so that small layers take their time
+    flops = {dtype: peak / 100 for dtype, peak in A100.flops.items()}
+    slow = replace(A100, flops=flops, bandwidth=A100.bandwidth / 100)
+    spans = {}
+    for m in (1, 2, 4, 8, 64, 256):
+        devs = virtual(4, gpu=slow)
+        spans[m] = pipeline(devs, m, width=128, rows=2048).span
+    best = min(spans, key=spans.get)
+    assert 1 < best < 256
+    assert spans[256] > 1.5 * spans[best] and spans[1] > 1.5 * spans[best]
+
+
+def test_two_runs_take_the_same_time_to_the_last_digit(virtual):
+    def run():
+        devs = virtual(3)
+        model = nn.DataParallel(nn.Linear(64, 64).to(devs[0]), device_ids=devs)
+        with trace() as result:
+            model(torch.ones(30, 64)).sum().backward()
+        return result
+
+    first, second = run(), run()
+    assert first.events == second.events and first.transfers == second.transfers
+    assert first.memory == second.memory and len(first) > 10
