@@ -8,6 +8,7 @@ import time
 from benchmarks import report
 
 ROUNDS = 9
+COUNT = 2000  # calls of an operator in a round
 _INTRODUCTION = """# Virtual GPUs
 
 The same operators and training steps (forward, backward, optimizer) on the CPU and on
@@ -37,29 +38,38 @@ def operators():
 
 
 def models():
-    """Training steps by name, each a function of a device."""
+    """Models of lessons 01 to 03 with the shape of a batch, and a transformer."""
     from torch import nn
 
-    def mlp(width, depth, batch):
-        layers = [m for _ in range(depth) for m in (nn.Linear(width, width), nn.ReLU())]
-        return nn.Sequential(*layers), (batch, width)
+    def wide(width, batch):
+        layers = [nn.Linear(64, width), nn.ReLU()]
+        for _ in range(4):
+            layers += [nn.Linear(width, width), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(width, 10)), (batch, 64)
 
-    def cnn(channels, batch):
-        first, second = nn.Conv2d(1, channels, 3), nn.Conv2d(channels, channels, 3)
-        head = nn.Linear(channels * 144, 10)
-        layers = [first, nn.BatchNorm2d(channels), nn.ReLU(), second, nn.ReLU()]
-        return nn.Sequential(*layers, nn.Flatten(), head), (batch, 1, 16, 16)
+    def convolutions(channels, batch, scale=1):
+        side, layers = 8 * scale, [nn.Upsample(scale_factor=scale)]
+        for inputs in (1, channels):
+            layers += [nn.Conv2d(inputs, channels, 3, padding=1), nn.ReLU()]
+        layers += [nn.Flatten(), nn.Linear(channels * side * side, 10)]
+        return nn.Sequential(*layers), (batch, 1, 8, 8)
+
+    def small(width, batch):
+        layers = nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10)
+        return nn.Sequential(*layers), (batch, 64)
 
     def transformer(width, batch):
         layer = nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
         return nn.TransformerEncoder(layer, 2), (batch, 32, width)
 
     return {
-        "4 layers of 1024, batch 256 (lesson 01)": mlp(1024, 4, 256),
-        "4 layers of 1024, batch 32": mlp(1024, 4, 32),
-        "2 layers of 64, batch 64 (too small)": mlp(64, 2, 64),
-        "CNN of 64 channels, 16 × 16, batch 64": cnn(64, 64),
-        "transformer, 2 layers of 256, batch 16": transformer(256, 16),
+        "lesson 01: 6 layers of 2048, batch 512": wide(2048, 512),
+        "lesson 01: 6 layers of 1024, batch 1024": wide(1024, 1024),
+        "lesson 02: convolutions of 64 × 64, batch 256": convolutions(8, 256, 8),
+        "lesson 03: 6 layers of 1024, batch 64": wide(1024, 64),
+        "lesson 03: convolutions, 64 channels, batch 512": convolutions(64, 512),
+        "lessons 02, 03: the small network, batch 64": small(64, 64),
+        "a transformer, 2 layers of 256, batch 16": transformer(256, 16),
     }
 
 
@@ -75,7 +85,7 @@ def run(rounds: int | None = None) -> str:
     cases = operators()
     for name, make in cases.items():
         print(f"virtual: {name}", file=sys.stderr, flush=True)
-        plain, virtual = _alternate([make("cpu"), make(device)], 2000, rounds)
+        plain, virtual = _alternate([make("cpu"), make(device)], COUNT, rounds)
         extra = (statistics.median(virtual) - statistics.median(plain)) * 1e6
         rows.append([name, *map(_micro, (plain, virtual)), f"{extra:.1f} µs"])
     parts = [report.table(["operator", "CPU", "virtual GPU", "more"], rows)]

@@ -102,9 +102,18 @@ def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
     short = _without_own(trace)
     shell.showtraceback((kind, error.with_traceback(short), short), tb_offset=tb_offset)
     while kind is torch.OutOfMemoryError and error is not None:
-        traceback.clear_frames(trace)
+        _clear(trace)
         error = error.__cause__ or error.__context__
         trace = error.__traceback__ if error else None
+
+
+def _clear(trace):
+    """Let go of the variables of all functions in a traceback."""
+    traceback.clear_frames(trace)
+    while trace is not None:
+        # who has shown them may have left a copy in the frame; reading renews it
+        _ = trace.tb_frame.f_locals
+        trace = trace.tb_next
 
 
 def _without_own(trace):

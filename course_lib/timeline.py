@@ -80,7 +80,8 @@ class Trace:
         return iter(self.events)
 
     def __repr__(self) -> str:
-        size = f"{len(self)} events, {len(self.ranks)} ranks"
+        noun = "devices" if isinstance(next(iter(self.ranks), 0), str) else "ranks"
+        size = f"{len(self)} events, {len(self.ranks)} {noun}"
         return f"<Trace {self.source}: {size}, {self.span * 1e3:.2f} ms>"
 
     @property

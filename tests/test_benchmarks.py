@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks import launching, ranks
+from benchmarks import launching, ranks, virtual
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.helper import Helper, LaunchFailed
 
@@ -144,3 +144,16 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(capsys):
         main(["lunching"])
     assert "no benchmark 'lunching'" in capsys.readouterr().err
     assert "launching" in BENCHMARKS
+
+
+@pytest.mark.slow
+def test_virtual_gpus_are_compared_with_the_plain_cpu(monkeypatch):
+    small = dict(list(virtual.models().items())[-2:-1])
+    monkeypatch.setattr(virtual, "models", lambda: small)
+    monkeypatch.setattr(virtual, "COUNT", 20)
+    table = virtual.run(1)
+    assert "| `x + y`, 4 × 4 |" in table
+    (row,) = [line for line in table.splitlines() if "the small network" in line]
+    plain, vgpu, ratio = (cell.split()[0] for cell in row.split("|")[2:5])
+    measured = float(vgpu.replace(",", "")) / float(plain.replace(",", ""))
+    assert float(ratio) == pytest.approx(measured, rel=0.02)

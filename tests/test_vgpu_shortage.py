@@ -131,10 +131,12 @@ def kernel():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("history", [True, False], ids=["JupyterLab", "nbval"])
 @pytest.mark.parametrize("cell", ["step(1_000_000)", "backward(9_000_000)"])
-def test_an_error_in_a_cell_leaves_nothing_for_the_next_cell(kernel, cell):
+def test_an_error_in_a_cell_leaves_nothing_for_the_next_cell(kernel, cell, history):
     for _ in range(3):
-        text = error(kernel.run(cell))
+        sent = kernel.client.execute(cell, store_history=history)
+        text = error(kernel.finish(sent))
         assert "OutOfMemoryError: vgpu out of memory" in text
         assert shown(kernel.run("gpu.memory_allocated(dev)")) == "0"
     # .item(), since the notebook keeps what a cell shows

@@ -66,7 +66,7 @@ def run(func, args, kwargs):
     if kwargs:
         named = {key: _open(value, found, strange) for key, value in kwargs.items()}
         place = _elsewhere(named, found, place)
-    if len(found) > 1 or strange:
+    if found and (len(found) > 1 or strange):
         _refuse_mixture(func, plan, found=found, strange=strange)
     call = func
     if found and found[0].dtype.is_complex:
