@@ -32,8 +32,14 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """In exercises, a check passes if it says that its exercise is not started."""
+    """In exercises, a check passes if it says that its exercise is not started.
+
+    Of lessons and solutions, which take half a minute each, only the first is quick.
+    """
     for item in items:
+        folder, name = item.path.parent.name, item.path.name
+        if folder in ("notebooks", "solutions") and not name.startswith("00"):
+            item.add_marker(pytest.mark.slow)
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
 

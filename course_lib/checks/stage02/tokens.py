@@ -1,0 +1,101 @@
+"""Exercise 2.3: a mean over tokens from micro-batches that hold different numbers."""
+
+import torch
+
+from course_lib import reference
+from course_lib.attempt import Attempt, Wrong
+from course_lib.checks.stage02.observer import (
+    Observer,
+    one_gpu,
+    refuse_waste,
+    why_failed,
+)
+from course_lib.checks.stage02.sentences import (
+    CASES,
+    batches_of,
+    gradient,
+    sentence_model,
+    targets_in,
+)
+from course_lib.checks.stage02.tokens_mistakes import why
+from course_lib.evidence import CLOSE, gap, state_of
+
+
+@reference.settled()
+def check_tokens(attempt: Attempt) -> str:
+    """Compare the gradient with that of all sentences in one batch."""
+    for lengths in CASES:
+        data = batches_of(lengths)
+        [seen] = attempt(_gradient, data, world_size=1, why=_why_failed)
+        _judge(seen, data)
+        rows = [len(part) for part in lengths]
+        limits = {"size": max(rows), "whole": sum(rows), "passes": len(rows)}
+        refuse_waste(seen["counts"], **limits)
+    counts = [targets_in(batch) for batch in batches_of(CASES[0])]
+    numbers = " + ".join(map(str, counts))
+    return (
+        f"every one of {numbers} tokens counts the same, also where one part has none"
+    )
+
+
+def _gradient(rank, world_size, answer, /, *given):
+    [data] = given
+    device, _ = one_gpu()
+    model = sentence_model().to(device)
+    observer = Observer(model)
+    start = state_of(model)
+    given = [tuple(part.to(device) for part in batch) for batch in data]
+    answer(model, list(given))
+    changed = any(
+        not torch.equal(part.cpu(), other)
+        for batch, others in zip(given, data)
+        for part, other in zip(batch, others)
+    )
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    missing = any(grad is None for grad in grads.values())
+    moved = gap(start, state_of(model)) > 0
+    seen = {"counts": observer.counts, "moved": moved, "changed": changed}
+    return seen | {"grads": None if missing else state_of(grads)}
+
+
+def _judge(seen, data):
+    counts = [targets_in(batch) for batch in data]
+    where = f"micro-batches with {', '.join(map(str, counts))} targets"
+    if seen["grads"] is None:
+        raise Wrong(
+            f"{where}: there is no gradient in `.grad` of the model's parameters",
+            "Call backward for each micro-batch, and leave the gradients there.",
+        )
+    if seen["moved"]:
+        raise Wrong(
+            f"{where}: the weights have changed",
+            "Only gradients are asked for: no optimizer step here.",
+        )
+    expected = gradient(data)
+    scale = max(value.abs().max().item() for value in expected.values())
+    off = gap(seen["grads"], expected) / scale
+    if off == float("inf"):
+        raise Wrong(
+            f"{where}: the gradient is no number (nan)",
+            "A micro-batch without a target: its mean is 0 / 0. Add up its losses"
+            " (reduction='sum') and divide by the number of all targets.",
+        )
+    if off > CLOSE:
+        raise Wrong(
+            f"{where}: the gradient is up to {off:.2%} off, expected 0 %",
+            why(seen["grads"], data),
+        )
+    if seen["changed"]:
+        raise Wrong(
+            f"{where}: the gradient is right, but tokens or targets were overwritten",
+            "Work on copies: what was given is still needed in the next epoch.",
+        )
+
+
+def _why_failed(error):
+    if "out of bounds" in str(error) or "out of range" in str(error):
+        return (
+            "cross_entropy leaves out targets of -100 by itself. Another ignore_index"
+            " makes it read them as words."
+        )
+    return why_failed(error)

@@ -1,0 +1,137 @@
+"""What goes wrong with a mean over tokens, and the hint for it."""
+
+from functools import partial
+from typing import NamedTuple
+
+from course_lib.checks.stage02.sentences import IGNORED, gradient, targets_in
+from course_lib.evidence import gap
+
+_PADDING = (
+    "Targets of -100 are counted, too. They have no loss, so they must not be in the"
+    " number that you divide by."
+)
+_WIPED = "Only the last micro-batch counts: zero_grad in the loop wipes out the others."
+# hints, and by what the summed loss of micro-batch i is multiplied: n are its counts,
+# s those of all together, k micro-batches, the last of which has the number k - 1
+_MISTAKES = (
+    (
+        "This is a mean of means: a token in a short micro-batch counts more. Take"
+        " sums, and divide by the number of all targets.",
+        lambda n, s, k, i: 1 / (k * n.targets),
+    ),
+    (
+        "The means are added up with nothing to divide them. Take sums, and divide by"
+        " the number of all targets.",
+        lambda n, s, k, i: 1 / n.targets,
+    ),
+    (
+        "Each mean is weighed by its number of sentences. What counts here are tokens:"
+        " weigh by the number of targets.",
+        lambda n, s, k, i: n.rows / s.rows / n.targets,
+    ),
+    (_PADDING, lambda n, s, k, i: n.places / s.places / n.targets),
+    (_PADDING, lambda n, s, k, i: 1 / s.places),
+    (_PADDING, lambda n, s, k, i: 1 / (k * n.places)),
+    (
+        "Tokens that are not 0 are counted. But 0 is a word, and the first tokens of a"
+        " sentence are no targets: count targets that are not -100.",
+        lambda n, s, k, i: 1 / s.words,
+    ),
+    (
+        "This is the gradient of a sum over tokens. Divide by the number of all"
+        " targets.",
+        lambda n, s, k, i: 1,
+    ),
+    (
+        "Each mean is divided by the number of all targets, but it is a mean already:"
+        " take sums, or multiply by the micro-batch's own targets first.",
+        lambda n, s, k, i: 1 / (s.targets * n.targets),
+    ),
+    (
+        "The number of targets is still growing while you divide by it. Count all of"
+        " them before the loop.",
+        lambda n, s, k, i: 1 / n.so_far,
+    ),
+    (
+        "You divide by the number of sentences. Divide by the number of targets.",
+        lambda n, s, k, i: 1 / s.rows,
+    ),
+    (_WIPED, lambda n, s, k, i: (i == k - 1) / s.targets),
+    (_WIPED, lambda n, s, k, i: (i == k - 1) / n.targets),
+    (_WIPED, lambda n, s, k, i: (i == k - 1) / (k * n.targets)),
+    (
+        "The sum is divided by the number of all targets and by k. Once is enough.",
+        lambda n, s, k, i: 1 / (k * s.targets),
+    ),
+)
+
+
+class _Counts(NamedTuple):
+    """What there is in micro-batches; `so_far` are the targets up to this one."""
+
+    targets: int
+    rows: int
+    places: int
+    words: int
+    so_far: int
+
+
+def _counts(data):
+    """The counts of each micro-batch, and those of all together."""
+    every, so_far = [], 0
+    for tokens, targets in data:
+        found = targets_in((tokens, targets))
+        so_far += found
+        words = int((tokens != 0).sum())
+        # nothing is divided by 0: a micro-batch without targets has no loss anyway
+        one = max(1, found), len(tokens), tokens.numel(), words, max(1, so_far)
+        every.append(_Counts(*one))
+    sums = _Counts(so_far, *(sum(column) for column in list(zip(*every))[1:]))
+    return every, sums
+
+
+def why(found, data):
+    """The hint for a gradient that is not that of the mean over all tokens."""
+    largest = max(value.abs().max().item() for value in found.values())
+    if largest == 0:
+        return "All gradients are 0. Is zero_grad called after backward?"
+    every, sums = _counts(data)
+    for hint, weight in _MISTAKES:
+        factors = [weight(n, sums, len(data), i) for i, n in enumerate(every)]
+        if _is(found, gradient(data, factors.__getitem__)):
+            return hint
+    return _why_otherwise(found, data, sums)
+
+
+def _why_otherwise(found, data, sums):
+    """The hint for mistakes that are no factor of a micro-batch's summed loss."""
+    per_sentence = partial(_per_sentence, data, sums.rows)
+    if _is(found, gradient(data, per_sentence)):
+        return (
+            "Each sentence counts the same, a short one as much as a long one. Each"
+            " token should."
+        )
+    learned = gradient(
+        data, lambda i: 1 / sums.places, targets=lambda i: data[i][1].clamp(min=0)
+    )
+    if _is(found, learned):
+        return (
+            "Targets of -100 have been turned into words, and the model learns the"
+            " padding. Leave them: cross_entropy ignores them."
+        )
+    return (
+        "Count the targets that are not -100 in all micro-batches, N. Each micro-batch"
+        " adds the sum of its losses, divided by N."
+    )
+
+
+def _is(found, expected):
+    largest = max(value.abs().max().item() for value in found.values())
+    return gap(found, expected) < 3e-4 * largest
+
+
+def _per_sentence(data, sentences, i):
+    """The weight of each token, f32[n, length], if every sentence counts the same."""
+    targets = data[i][1]
+    counts = (targets != IGNORED).sum(1, keepdim=True).clamp(min=1)
+    return (1 / (counts * sentences)).expand(targets.shape)

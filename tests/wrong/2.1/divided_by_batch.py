@@ -1,0 +1,16 @@
+# hint: not by a number of samples
+# same as: divided_by_samples.py
+def train(model, optimizer, batches, num_microbatches):
+    device = next(model.parameters()).device
+    losses = []
+    k = num_microbatches
+    for images, labels in batches:
+        optimizer.zero_grad()
+        total = 0.0
+        for x, y in zip(images.chunk(k), labels.chunk(k)):
+            loss = cross_entropy(model(x.to(device)), y.to(device)) / len(images)
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return losses

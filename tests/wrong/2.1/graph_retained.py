@@ -1,0 +1,15 @@
+# hint: Who keeps it? retain_graph=True
+def train(model, optimizer, batches, num_microbatches):
+    device = next(model.parameters()).device
+    losses = []
+    k = num_microbatches
+    for images, labels in batches:
+        optimizer.zero_grad()
+        total = 0.0
+        for x, y in zip(images.chunk(k), labels.chunk(k)):
+            loss = cross_entropy(model(x.to(device)), y.to(device)) / k
+            loss.backward(retain_graph=True)
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return losses

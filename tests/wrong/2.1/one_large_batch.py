@@ -1,0 +1,11 @@
+# hint: Put one micro-batch at a time through the model
+def train(model, optimizer, batches, num_microbatches):
+    device = next(model.parameters()).device
+    losses = []
+    for images, labels in batches:
+        optimizer.zero_grad()
+        loss = cross_entropy(model(images.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

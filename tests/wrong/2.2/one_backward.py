@@ -1,0 +1,8 @@
+# hint: the graphs of all micro-batches wait in memory
+def accumulate(model, microbatches):
+    total = sum(len(labels) for _, labels in microbatches)
+    losses = [
+        cross_entropy(model(images), labels) * len(labels)
+        for images, labels in microbatches
+    ]
+    (sum(losses) / total).backward()

@@ -1,0 +1,3 @@
+# hint: Is every try real
+def largest_microbatch(model, images, labels):
+    return len(images)
