@@ -49,7 +49,7 @@ quick: $(VENV)/.test ## the same without the browser, the faults and the slow te
 	$(PY) -m ruff format --check .
 	$(RUN) -m pytest -m "$(QUICK)" $(ARGS)
 
-bench: $(VENV)/.bench ## measure launches against other ways to start ranks
+bench: $(VENV)/.bench ## measure launches, traces and virtual GPUs against the alternatives
 	$(RUN) -m benchmarks $(ARGS)
 
 # a stamp is older than what it stands for: install again

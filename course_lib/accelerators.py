@@ -57,7 +57,7 @@ def _seconds(launch):
 
 
 def _real(n, memory):
-    machine.count = 0  # virtual ones of an earlier call are over
+    machine.count, machine.options = 0, None  # virtual ones of an earlier call are over
     names = [torch.cuda.get_device_name(index) for index in range(n)]
     for index in range(n):
         total = torch.cuda.get_device_properties(index).total_memory
@@ -76,6 +76,8 @@ def _virtual(n, memory, *, how):
     vgpu.install()
     memory = gpu.memory if memory is None else memory
     machine.set_up(n, gpu=gpu, memory=memory, link=link, launch=launch)
+    machine.options = {"n": n, "memory": memory, "gpu": gpu, "link": link}
+    machine.options["launch"] = launch
     _show_errors_as_on_cuda()
     between = f", {link.name}" if n > 1 else ""
     line = (

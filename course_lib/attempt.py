@@ -131,6 +131,8 @@ class Attempt:
     def _failure(self, error, why):
         """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
         head, *lines = _shortened(str(error)).split("\n")
+        # of one process only: nobody asked for a rank
+        head = re.sub(r"^rank 0 of 1\b", self.name, head)
         lines = tuple(line for line in lines if "cl.last_error()" not in line)
         if f"TypeError: {self.name}() " in head and "argument" in head:
             hint = "Keep the parameters of the function as the exercise gives them."

@@ -151,7 +151,7 @@ def flow(name, flows):
     text = _span([max(sizes) if one else sum(sizes) for sizes in flows])
     if len(flows) > 1:
         return head, text, "each" if one else "per device"
-    return (head, text) if one else (head, text, "in all")
+    return (head, text) if one else (f"{head},", text, "in all")
 
 
 def transfers(flows):

@@ -132,7 +132,7 @@ def _waiting(exercise, timeout):
 
     place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
     line = (
-        f"{exercise.id}: checking …, each run of the ranks stops after"
+        f"{exercise.id}: checking …, each run stops after"
         f" {str(timeout).removesuffix('.0')} s"
     )
     quiet = f'<span style="opacity:.75;font-size:90%">{html.escape(line)}</span>'

@@ -114,5 +114,11 @@ def surroundings() -> dict:
         for name, entry in linecache.cache.items()
         if len(entry) > 1 and entry[1] is None
     }
-    variables = {"environ": dict(os.environ), "path": sys.path, "folder": folder}
-    return {**variables, "sources": sources}
+    virtual = sys.modules.get("course_lib.virtual")
+    return {
+        "environ": dict(os.environ),
+        "path": sys.path,
+        "folder": folder,
+        "sources": sources,
+        "devices": virtual.machine.options if virtual else None,
+    }

@@ -45,6 +45,7 @@ class Machine:
     def __init__(self):
         self.count, self.places, self.gpu = 0, [], None
         self.source, self.copying = "", "copy"
+        self.options = None  # of cl.devices, for ranks that name these devices
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
         self.lock, self.current = threading.RLock(), threading.local()
         self.most, self.collected = usable_memory(), 0.0

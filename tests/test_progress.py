@@ -224,7 +224,7 @@ from course_lib import attempt
 run = attempt.launcher.run
 attempt.launcher.run = lambda *_, **__: time.sleep(60)
 """
-LINE = "4.1: checking …, each run of the ranks stops after 20 s"
+LINE = "4.1: checking …, each run stops after 20 s"
 
 
 @pytest.fixture(scope="module")
