@@ -74,6 +74,8 @@ def _virtual(n, memory, *, how):
 
     gpu, link, launch = how
     vgpu.install()
+    # an error of an earlier cell keeps the tensors of its functions
+    _clear(getattr(sys, "last_traceback", None))
     memory = gpu.memory if memory is None else memory
     machine.set_up(n, gpu=gpu, memory=memory, link=link, launch=launch)
     machine.options = {"n": n, "memory": memory, "gpu": gpu, "link": link}

@@ -60,10 +60,7 @@ def timeline(trace):
         own[event.rank].append(event)
     length = period(trace)[1]
     shares = {name(rank): _shares(rank, own[rank], length) for rank in own}
-    alt = "; ".join(
-        f"{who}: compute {compute:.0f} %, communicate {sent:.0f} %, wait {wait:.0f} %"
-        for who, (compute, sent, wait, *_) in shares.items()
-    )
+    alt = "; ".join(f"{who}: {_parts(trace, share)}" for who, share in shares.items())
     facts = []
     sent = sum(share[1] + share[2] for share in shares.values())
     # a device has one queue for both: there nothing can be hidden
@@ -77,6 +74,15 @@ def timeline(trace):
     return "\n".join(filter(None, lines)), alt
 
 
+def _parts(trace, share):
+    """What a rank does with its time; a device that does nothing is idle."""
+    compute, sent, wait, *_ = share
+    last = f"wait {wait:.0f} %"
+    if isinstance(trace.ranks[0], str):
+        last = f"idle {max(0, 100 - compute - sent):.0f} %"
+    return f"compute {compute:.0f} %, communicate {sent:.0f} %, {last}"
+
+
 def _computing(trace, shares):
     """The first line of the title: how long it took, who computes how much."""
     length = period(trace)[1]
@@ -86,7 +92,11 @@ def _computing(trace, shares):
     head = f"{many(len(percent), word)}, {length * scale:.3g} {unit}"
     if len(percent) > 2 or len(percent) == 2 and len(set(percent.values())) == 1:
         each = span(percent.values(), " %")
-        return f"{head}: each computes {each} of the time"
+        text = f"{head}: each computes {each} of the time"
+        if word != "stage":
+            return text
+        idle = 100 - sum(share[0] for share in shares.values()) / len(shares)
+        return f"{text}, the bubble is {idle:.0f} %"
     (first, share), *rest = percent.items()
     text = f"{head}: {first} computes {share} % of the time"
     return text + "".join(f", {who} {share} %" for who, share in rest)
