@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
-from course_lib.checks.stage02.observer import Observer, one_gpu
+from course_lib.checks.stage02.observer import one_gpu
 from course_lib.evidence import gap, number_of, state_of
 from course_lib.ledger import size
 from course_lib.results import short
@@ -80,16 +80,18 @@ def _search(rank, world_size, answer, /, *given):
     model = network().to(device)
     gc.collect()  # nothing of the searches above may take room from the answer
     start, before = state_of(model), gpu.memory_allocated(device)
-    observer = Observer(model)
+    tried = []
+    # before a pass, for one that runs out of memory never gets to its end
+    model.register_forward_pre_hook(lambda _, given: tried.extend(map(len, given)))
     found = answer(model, *data)
     said, found = short(found), number_of(found)
     gc.collect()
     left = gpu.memory_allocated(device) - before
     grads = any(p.grad is not None for p in model.parameters())
     seen = {"found": found, "said": said, "expected": expected, "one": one}
-    seen |= {"left": left, "grads": grads, "passes": observer.counts["passes"]}
+    seen |= {"left": left, "grads": grads, "passes": len(tried), "tried": set(tried)}
     seen |= {"moved": gap(start, state_of(model)) > 0}
-    return seen | {"largest": observer.counts["largest"], "memory": memory}
+    return seen | {"memory": memory}
 
 
 def _between(data, wanted):
@@ -165,20 +167,32 @@ def _why(seen):
             "Is every try real, forward and backward on the device? Catch"
             " torch.OutOfMemoryError around both."
         )
-    if 0 < found < expected and int(found) & (int(found) - 1) == 0:
-        return (
-            f"{found:.0f} fits and {2 * found:.0f} does not, but there are sizes in"
-            " between. Halve the interval until its ends are neighbours."
-        )
     if found < expected:
-        return (
-            "Something of an earlier try took up memory, or the search stops early."
-            " Leave the `except` block before the next try: inside it, the failed"
-            " one is still held."
-        )
+        return _why_too_few(int(found), expected, seen["tried"])
     return (
         "A try is forward and backward, twice, with gradients kept in between: each of"
         " these takes memory."
+    )
+
+
+def _why_too_few(found, expected, tried):
+    """The hint for a search that ends below the largest size, by what it tried."""
+    in_pairs = all(count % 2 == 0 for count in tried)
+    if in_pairs and found not in tried and 2 * found in tried:
+        return (
+            f"You tried {2 * found} images at once. Two micro-batches of {found} need"
+            " less: the first gives back its activations before the second starts."
+        )
+    if tried.isdisjoint(range(found + 1, expected + 1)):
+        failed = min((n for n in tried if n > expected), default=COUNT)
+        return (
+            f"No size between {found} and {failed} was tried. Halve the interval until"
+            " its ends are neighbours."
+        )
+    return (
+        "Sizes failed that do fit, so something of an earlier try took up memory. Keep"
+        " no error, tensor or copy of the model. Leave the `except` block before the"
+        " next try: inside it, the failed one is still held."
     )
 
 
@@ -205,6 +219,11 @@ def _refuse_left(seen):
 
 
 def _why_failed(error):
+    if error.kind == "late":
+        return (
+            "Does the search come to an end? If low + 1 == high, then (low + high) // 2"
+            " is low again."
+        )
     if error.kind == "OutOfMemoryError":
         return (
             "Here this error is what you are looking for. Catch it, around forward and"

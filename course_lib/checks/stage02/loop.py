@@ -40,6 +40,7 @@ def check_loop(attempt: Attempt) -> str:
                 f"{size(seen['peak'])} at the peak in place of {size(seen['whole'])}"
             )
         _judge_weights(seen, batches, parts)
+        _judge_optimizer(seen)
         _judge_losses(seen, batches, parts)
         pieces = STEPS * parts
         refuse_waste(seen["counts"], size=BATCH // parts, whole=BATCH, passes=pieces)
@@ -70,10 +71,12 @@ def _watched(train, batches, parts, *, device):
     model = network().to(device)
     optimizer = reference.optimizer(model)
     observer = Observer(model, optimizer)
+    rate = optimizer.param_groups[0]["lr"]
     run = watch(lambda: _described(train(model, optimizer, batches, parts)), [device])
     losses, kind = run.result
     peak = max(run.peak.values()) - max(run.before.values())
     seen = {"losses": losses, "kind": kind, "peak": peak, "trace": run.trace}
+    seen["rates"] = rate, optimizer.param_groups[0]["lr"]
     return seen | {"weights": state_of(model), "counts": observer.counts}
 
 
@@ -108,6 +111,24 @@ def _judge_weights(seen, batches, parts):
             f"after {STEPS} batches in {parts} micro-batches the weights differ from"
             f" those of whole batches by up to {apart:.2g}, expected at most {CLOSE:g}",
             why(seen, batches, parts),
+        )
+
+
+def _judge_optimizer(seen):
+    steps, (before, after) = seen["counts"]["steps"], seen["rates"]
+    if after != before:
+        raise Wrong(
+            f"the weights are right, but the optimizer's learning rate is {after:g}"
+            f" now, expected {before:g}",
+            "A smaller rate hides a gradient that is too large, and stays for the rest"
+            " of the training. Leave the rate, divide the losses.",
+        )
+    if not steps:
+        raise Wrong(
+            "the weights are right, but the given optimizer took 0 steps, expected"
+            f" {STEPS}",
+            "Call step on `optimizer`, which is given. One of your own knows neither"
+            " its learning rate nor its momentum.",
         )
 
 
@@ -147,9 +168,19 @@ def _refuse_memory(seen, parts):
     # on CUDA the workspaces of libraries may be larger than all activations
     allowed = max(seen["whole"] / _SHARE, 1.4 * seen["own"])
     if seen["peak"] > allowed:
-        raise Wrong(
+        found = (
             f"the peak with {parts} micro-batches was {size(seen['peak'])}, expected at"
-            f" most {size(allowed)}",
+            f" most {size(allowed)}"
+        )
+        logged = seen["counts"]["graphless"]
+        if logged > BATCH // parts:
+            raise Wrong(
+                found,
+                f"{logged} samples went through the model at once without a graph. Is"
+                " that for the log? The micro-batches' own losses give it for nothing.",
+            )
+        raise Wrong(
+            found,
             "The weights are right, but the graph of one micro-batch is still there"
             " when the next one starts. Who keeps it? retain_graph=True, or a list or a"
             " sum of losses that still have their graphs.",

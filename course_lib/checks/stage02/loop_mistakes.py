@@ -40,6 +40,11 @@ _MISTAKES = (
     (_WIPED, {"factor": lambda i, k: i == k - 1}),
     (_WIPED, {"factor": lambda i, k: (i == k - 1) / k}),
     (
+        "`.grad` is divided after every micro-batch, so what is in it already is"
+        " divided again and again. Divide once, before the step.",
+        {"factor": lambda i, k: k ** (i - k)},
+    ),
+    (
         "Only the last loss is divided. Divide every one.",
         {"factor": lambda i, k: 1 / k if i == k - 1 else 1},
     ),
@@ -114,14 +119,30 @@ def trained(batches, parts=1, *, factor=None, zero=True, each=False, log=None):
 
 def why(seen, batches, parts):
     """The hint for weights that are not those of whole batches."""
-    found, steps = seen["weights"], seen["counts"]["steps"]
-    if not seen["counts"]["passes"]:
+    found, counts = seen["weights"], seen["counts"]
+    steps, largest = counts["steps"], counts["largest"]
+    if not counts["passes"]:
         return "No micro-batch goes through the model."
+    if not counts["smallest"]:
+        return (
+            "An empty micro-batch, 0 samples, went through the model. How many has"
+            " each? `len(images) // num_microbatches`."
+        )
+    if largest == BATCH and counts["passes"] <= STEPS:
+        return (
+            "Each pair in `batches` is a whole batch, not a micro-batch. Cut it with an"
+            " inner loop, and step after that loop."
+        )
     if steps > STEPS:
         return _INNER_STEP
     hint = mistaken(found, _MISTAKES, partial(trained, batches, parts))
     if hint:
         return hint
+    if largest not in (BATCH, BATCH // parts):
+        return (
+            f"{largest} samples went through the model at once, not {BATCH // parts}:"
+            " `split(k)` gives pieces of k samples, `chunk(k)` gives k pieces."
+        )
     if gap(found, network().state_dict()) < CLOSE:
         return (
             "These are the weights of the start: the optimizer never steps."
@@ -130,7 +151,10 @@ def why(seen, batches, parts):
             " and step, and wipes out what step needs. Call it before the loop."
         )
     if steps < STEPS:
-        return f"The optimizer took {steps} steps. Take one for each of the batches."
+        return (
+            f"The optimizer took {steps} of {STEPS} steps. Take one for each of the"
+            " batches. Does `return` or `step` stand in the right loop?"
+        )
     return (
         "Each micro-batch adds its mean loss, divided by their number. One zero_grad"
         " and one step for each batch."

@@ -9,20 +9,24 @@ class Observer:
     """Counts forward passes, the graphs that wait for a backward, and optimizer steps.
 
     `counts` is plain data: passes in all and away from the device of the model, most
-    waiting at once, the largest batch.
+    waiting at once, the largest and the smallest batch, the largest without a graph.
     """
 
     def __init__(self, model, optimizer=None):
-        names = "passes", "waiting", "most", "largest", "steps", "away"
+        names = "passes", "waiting", "most", "largest", "steps", "away", "graphless"
         self.device = next(model.parameters()).device
         self.counts = dict.fromkeys(names, 0) | {"device": str(self.device)}
+        self.counts["smallest"] = float("inf")
         model.register_forward_hook(self._forward)
         if optimizer is not None:
             optimizer.register_step_post_hook(self._step)
 
     def _forward(self, _, inputs, output):
+        counts = self.counts
+        if inputs and not output.requires_grad:
+            counts["graphless"] = max(counts["graphless"], len(inputs[0]))
         if output.requires_grad and inputs:
-            counts = self.counts
+            counts["smallest"] = min(counts["smallest"], len(inputs[0]))
             counts["passes"] += 1
             counts["away"] += output.device != self.device
             counts["waiting"] += 1
@@ -95,6 +99,17 @@ def refuse_waste(counts: dict, *, size: int, whole: int, passes: int) -> None:
 def why_failed(error) -> str | None:
     """The hint for an answer that raised, or None."""
     text = str(error)
+    if "values to unpack" in text:
+        return "It is a list of pairs: go through it and unpack one pair at a time."
+    if "no attribute 'chunk'" in text or "no attribute 'split'" in text:
+        return (
+            "A batch is a pair. Cut its images and its labels, then `zip` the pieces."
+        )
+    if "Expected input batch_size" in text:
+        return (
+            "A micro-batch has as many labels as images: cut both in the same way, and"
+            " pair the pieces with `zip`."
+        )
     if "does not require grad" in text:
         return (
             "This loss has no graph, so backward has nowhere to go: detach(), item()"

@@ -45,16 +45,17 @@ def targets_in(batch) -> int:
     return int((batch[1] != IGNORED).sum())
 
 
-def gradient(data, weight=None, targets=None):
+def gradient(data, weight=None, targets=None, *, rows=lambda f: f.flatten(0, 1)):
     """The gradient of the summed loss of each micro-batch i times `weight(i)`.
 
-    Without `weight` that of the mean over all tokens. `targets(i)` replaces targets.
+    Without `weight` that of the mean over all tokens. `targets(i)` replaces targets,
+    `rows` makes f32[n × length, 20] of f32[n, length, 20].
     """
     total = sum(map(targets_in, data))
     model = sentence_model()
     for i, (tokens, real) in enumerate(data):
         aims = real if targets is None else targets(i)
-        predicted = model(tokens).flatten(0, 1)
+        predicted = rows(model(tokens))
         losses = cross_entropy(predicted, aims.flatten(), reduction="none")
         factor = 1 / total if weight is None else weight(i)
         factor = factor.flatten() if torch.is_tensor(factor) else factor

@@ -82,7 +82,8 @@ def _judge(seen, data):
         )
     if off > CLOSE:
         raise Wrong(
-            f"{where}: the gradient is up to {off:.2%} off, expected 0 %",
+            f"{where}: the gradient is up to {100 * off:.2f}\N{NO-BREAK SPACE}%"
+            " off, expected 0 %",
             why(seen["grads"], data),
         )
     if seen["changed"]:
@@ -93,6 +94,11 @@ def _judge(seen, data):
 
 
 def _why_failed(error):
+    if "Expected target size" in str(error) or "Expected input batch" in str(error):
+        return (
+            "cross_entropy wants one row of 20 logits for each target:"
+            " `logits.flatten(0, 1)` and `targets.flatten()`."
+        )
     if "out of bounds" in str(error) or "out of range" in str(error):
         return (
             "cross_entropy leaves out targets of -100 by itself. Another ignore_index"

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import NamedTuple
 
+import torch
+
 from course_lib.checks.stage02.sentences import IGNORED, gradient, targets_in
 from course_lib.evidence import gap
 
@@ -32,6 +34,21 @@ _MISTAKES = (
     (_PADDING, lambda n, s, k, i: n.places / s.places / n.targets),
     (_PADDING, lambda n, s, k, i: 1 / s.places),
     (_PADDING, lambda n, s, k, i: 1 / (k * n.places)),
+    (
+        "mean() of reduction='none' divides by all places, those of -100 as well. Take"
+        " sum().",
+        lambda n, s, k, i: n.targets / (n.places * s.targets),
+    ),
+    (
+        "count_nonzero counts every -100 as well, and leaves out 0, which is a word."
+        " Count targets that are not -100.",
+        lambda n, s, k, i: 1 / s.nonzero,
+    ),
+    (
+        "Word 0 may be a target, too. Count targets that are not -100, not those above"
+        " 0.",
+        lambda n, s, k, i: 1 / s.positive,
+    ),
     (
         "Tokens that are not 0 are counted. But 0 is a word, and the first tokens of a"
         " sentence are no targets: count targets that are not -100.",
@@ -73,6 +90,8 @@ class _Counts(NamedTuple):
     rows: int
     places: int
     words: int
+    nonzero: int
+    positive: int
     so_far: int
 
 
@@ -84,8 +103,9 @@ def _counts(data):
         so_far += found
         words = int((tokens != 0).sum())
         # nothing is divided by 0: a micro-batch without targets has no loss anyway
-        one = max(1, found), len(tokens), tokens.numel(), words, max(1, so_far)
-        every.append(_Counts(*one))
+        nonzero, positive = (int(f.sum()) for f in (targets != 0, targets > 0))
+        numbers = len(tokens), tokens.numel(), words, nonzero, positive
+        every.append(_Counts(max(1, found), *numbers, max(1, so_far)))
     sums = _Counts(so_far, *(sum(column) for column in list(zip(*every))[1:]))
     return every, sums
 
@@ -111,18 +131,43 @@ def _why_otherwise(found, data, sums):
             "Each sentence counts the same, a short one as much as a long one. Each"
             " token should."
         )
-    learned = gradient(
-        data, lambda i: 1 / sums.places, targets=lambda i: data[i][1].clamp(min=0)
-    )
-    if _is(found, learned):
+    if any(_is(found, _learned(data, n)) for n in (sums.places, sums.targets)):
         return (
             "Targets of -100 have been turned into words, and the model learns the"
             " padding. Leave them: cross_entropy ignores them."
+        )
+    if _is(found, gradient(data, targets=lambda i: _shifted(data[i][1]))):
+        return (
+            "The targets are shifted by one. Each stands beside the token that it"
+            " follows already."
+        )
+    if _is(found, gradient(data, rows=_reshaped)):
+        return (
+            "reshape and view only cut anew, so logits get mixed up. Classes second:"
+            " `logits.transpose(1, 2)`, or flatten logits and targets."
         )
     return (
         "Count the targets that are not -100 in all micro-batches, N. Each micro-batch"
         " adds the sum of its losses, divided by N."
     )
+
+
+def _learned(data, number):
+    """The gradient of a sum divided by `number` where -100 has become the word 0."""
+    targets = [batch[1].clamp(min=0) for batch in data]
+    return gradient(data, lambda i: 1 / number, targets.__getitem__)
+
+
+def _shifted(targets):
+    """Targets i64[n, length], each moved to the place before."""
+    ignored = torch.full_like(targets[:, :1], IGNORED)
+    return torch.cat([targets[:, 1:], ignored], 1)
+
+
+def _reshaped(logits):
+    """Rows f32[n × length, 20] of logits whose classes a reshape has put second."""
+    count, length, classes = logits.shape
+    return logits.reshape(count, classes, length).transpose(1, 2).flatten(0, 1)
 
 
 def _is(found, expected):

@@ -22,6 +22,10 @@ _ALIKE = (
     "You count all micro-batches as large as the first, or the largest. Add up the"
     " real sizes."
 )
+_AGAIN = (
+    "`.grad` is divided after every micro-batch, so what is in it already is divided"
+    " again and again. Divide once, after the loop."
+)
 _LEFT_OUT = "The last micro-batch is left out, and its samples with it."
 # hints, and the weight of micro-batch i of n samples that makes the mistake
 _MISTAKES = (
@@ -65,6 +69,27 @@ _MISTAKES = (
         " them before the loop.",
         lambda n, i: n[i] / sum(n[: i + 1]),
     ),
+    (
+        "Each mean loss is divided by its own number of samples. It is a mean already:"
+        " multiply by that number, and divide by all samples.",
+        lambda n, i: 1 / n[i],
+    ),
+    (
+        "The share is upside down: a micro-batch of n samples out of N has the share"
+        " n/N.",
+        lambda n, i: sum(n) / n[i],
+    ),
+    (
+        "A sum over samples is divided by the number of micro-batches. Divide by the"
+        " number of all samples.",
+        lambda n, i: n[i] / len(n),
+    ),
+    (
+        "numel() counts pixels. Count samples: len(labels).",
+        lambda n, i: n[i] / (64 * sum(n)),
+    ),
+    (_AGAIN, lambda n, i: n[i] * sum(n) ** (i - len(n))),
+    (_AGAIN, lambda n, i: len(n) ** (i - len(n))),
     (_LEFT_OUT, lambda n, i: (i != len(n) - 1) * n[i] / max(1, sum(n) - n[-1])),
     (_LEFT_OUT, lambda n, i: (i != len(n) - 1) * n[i] / sum(n)),
     (_LEFT_OUT, lambda n, i: (i != len(n) - 1) / max(1, len(n) - 1)),
@@ -137,7 +162,8 @@ def _judge(seen, data, sizes):
     off = gap(seen["grads"], expected) / scale
     if off > CLOSE:
         raise Wrong(
-            f"{where}: the gradient is up to {off:.2%} off, expected 0 %",
+            f"{where}: the gradient is up to {100 * off:.2f}\N{NO-BREAK SPACE}%"
+            " off, expected 0 %",
             _why(seen["grads"], data, sizes),
         )
 

@@ -1,0 +1,17 @@
+# hint: is divided again and again
+def train(model, optimizer, batches, num_microbatches):
+    device = next(model.parameters()).device
+    losses = []
+    k = num_microbatches
+    for images, labels in batches:
+        optimizer.zero_grad()
+        total = 0.0
+        for x, y in zip(images.chunk(k), labels.chunk(k)):
+            loss = cross_entropy(model(x.to(device)), y.to(device))
+            loss.backward()
+            for p in model.parameters():
+                p.grad /= k
+            total += loss.item() / k
+        optimizer.step()
+        losses.append(total)
+    return losses

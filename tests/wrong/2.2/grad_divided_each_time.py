@@ -1,0 +1,8 @@
+# hint: is divided again and again
+def accumulate(model, microbatches):
+    n = sum(len(y) for x, y in microbatches)
+    model.zero_grad()
+    for x, y in microbatches:
+        cross_entropy(model(x), y, reduction="sum").backward()
+        for p in model.parameters():
+            p.grad /= n

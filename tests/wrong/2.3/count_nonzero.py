@@ -1,0 +1,6 @@
+# hint: count_nonzero counts every -100
+def accumulate_tokens(model, microbatches):
+    n = sum(y.count_nonzero().item() for x, y in microbatches)
+    for x, y in microbatches:
+        loss = cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+        (loss / n).backward()
