@@ -6,6 +6,7 @@ import torch
 
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
+from course_lib.checks.stage03.by_hand_errors import why_raised
 from course_lib.checks.stage03.by_hand_mistakes import (
     Full,
     Part,
@@ -13,7 +14,6 @@ from course_lib.checks.stage03.by_hand_mistakes import (
     why_bytes,
     why_gradients,
     why_loss,
-    why_raised,
 )
 from course_lib.checks.stage03.watching import (
     count_rows,
@@ -27,7 +27,8 @@ from course_lib.evidence import near, number_of, state_of
 from course_lib.ledger import size as said
 from course_lib.results import short
 
-_CASES = ((4, 400), (4, 10), (3, 100))  # devices, samples; the first is drawn
+# devices, samples; the first is drawn, the third has fewer chunks than devices
+_CASES = ((4, 400), (4, 10), (4, 9), (3, 100))
 _CLOSE = 1e-6  # gradients here are about 0.01 to 0.1
 
 
@@ -35,7 +36,8 @@ _CLOSE = 1e-6  # gradients here are about 0.01 to 0.1
 def check_step(attempt: Attempt) -> str:
     """Compare gradients and loss with the full batch's, and count what travels."""
     for count, batch in _CASES:
-        (run,) = attempt(_two_steps, count, batch, world_size=1, why=why_raised)
+        why = partial(why_raised, count=count, batch=batch)
+        (run,) = attempt(_two_steps, count, batch, world_size=1, why=why)
         if (count, batch) == _CASES[0]:
             _draw(attempt, run["trace"])
         for number, step in enumerate(run["steps"]):

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from course_lib import reference
-from course_lib.device_evidence import mixed
 
 
 def gap(one: dict, other: dict) -> float:
@@ -48,7 +47,7 @@ def combine(full: Full, parts: list, factors: list) -> dict:
 
 _SUM = (
     "These are the means of the chunks, added up: the gradient is as many times too"
-    " long as there are devices. The mean over all samples is wanted."
+    " large as there are devices. The mean over all samples is wanted."
 )
 _EQUAL = (
     "Every chunk counts the same here, but the last one is smaller. The mean over all"
@@ -86,6 +85,15 @@ _LEFT = (
     "Samples are missing: len(images) // len(devices) rows for each leave the rest"
     " out. chunk leaves out none."
 )
+_SPLIT = (
+    "Only the first samples are used: split(n) makes chunks of n samples, chunk(n)"
+    " makes n chunks."
+)
+_FIXED = "Is a 4 written somewhere? The number of devices is len(devices)."
+_PAIRS = (
+    "Images meet the labels of other images. Cut both in the same way:"
+    " images.chunk(n) and labels.chunk(n)."
+)
 
 
 def why_gradients(found: dict, full: Full, *, count: int, again: int) -> str:
@@ -121,6 +129,14 @@ def _mistakes(full, parts, *, count):
         yield _ONE, combine(full, parts[:1], scale[:1])
         yield _LAST, combine(full, parts[-1:], scale[-1:])
         yield _OTHERS, combine(full, parts[1:], scale[1:])
+    for rows, hint in ((count * count, _SPLIT), (count * -(-batch // 4), _FIXED)):
+        if rows < batch:
+            part = full.gradients(slice(0, rows))[0]
+            for factor in (1, rows / batch, count):
+                yield hint, {name: factor * g for name, g in part.items()}
+    dealt = torch.cat([torch.arange(batch)[i::count] for i in range(count)])
+    for order in (dealt, dealt.argsort(), torch.arange(batch) % len(parts[0])):
+        yield _PAIRS, full._replace(labels=full.labels[order]).gradients()[0]
     even = batch // count * count
     if even and even < batch:
         yield _LEFT, full.gradients(slice(0, even))[0]
@@ -193,27 +209,3 @@ def why_bytes(part: Part, *, sent: dict, back: dict, transfers) -> str:
             " deepcopy takes .grad along, so make all replicas before any gradient."
         )
     return "Weights and chunks go out once, gradients come home once. What else moves?"
-
-
-def why_raised(error) -> str | None:
-    """The hint for an answer that fails."""
-    text = str(error)
-    if mixed(error):
-        return (
-            "Weights, images and labels of one chunk belong on one device. And"
-            " model.to(device) moves the model itself: copy it first."
-        )
-    if "IndexError" in text or "StopIteration" in text:
-        return "10 samples on 4 devices: chunk gives 3, 3, 3, 1. 9 give only 3 chunks."
-    if "deepcopy protocol" in text or "graph leaves" in text:
-        return "Copy the model before it has a graph: copy.deepcopy(model).to(device)."
-    if "assign a gradient" in text:
-        return (
-            "A gradient has to be on the device of its parameter: .grad.to(devices[0])."
-        )
-    if "a leaf Variable" in text or "NoneType" in text:
-        return (
-            "Gradients are None before the first backward: assign the sum, or call"
-            " backward on the replica of device 0 first."
-        )
-    return None

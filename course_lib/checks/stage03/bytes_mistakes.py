@@ -5,6 +5,7 @@ _FOUR = (
     "An element has not always 4 bytes: in float64 it has 8. tensor.nbytes and"
     " tensor.element_size() know."
 )
+_UNIT = "These are kB or MB. Return bytes."
 _OWN = "Device 0 keeps its own copy and its own share: it sends to n − 1 devices."
 
 
@@ -76,6 +77,15 @@ def _shared(s):
     return part * (s["weights"] + s["buffers"] + s["images"] + s["outputs"])
 
 
+def _kept(s):
+    model = (s["n"] - 1) * (s["weights"] + s["buffers"])
+    return model + s["images"] + s["outputs"]
+
+
+_KEPT = (
+    "Images and outputs do not go out in all: device 0 keeps its own share, so"
+    " (n − 1)/n of them."
+)
 _WHOLE_COPY = (
     "The weights are cut here as if they were a batch. Each of the other devices gets"
     " all of them."
@@ -129,20 +139,29 @@ _SENT_BY_A_RANK = (
 )
 
 
+# what bytes are multiplied by, and the hint where that is the only mistake
+_SCALES = (
+    (_FOUR, lambda s: 4 / s["width"]),
+    (_ELEMENTS, lambda s: 1 / s["width"]),
+    (_UNIT, lambda s: 1e-3),
+    (_UNIT, lambda s: 1 / 1024),
+    (_UNIT, lambda s: 1e-6),
+    (_UNIT, lambda s: 1 / 1024**2),
+)
+
+
 def why(number: int, found: list, sizes: list) -> str:
     """The hint for predictions of DataParallel (0) or DDP (1), one for each case."""
-    wrong = _of_parallel() if number == 0 else _SENT_BY_A_RANK
-    right = sent_by_device_0 if number == 0 else _ring
-    other = _ring if number == 0 else sent_by_device_0
-    if _all(found, sizes, other):
-        return _SWAPPED
-    for hint, gives in (("", right), *wrong):
-        if _all(found, sizes, lambda s, g=gives: g(s) / s["width"]):
-            return _ELEMENTS
-        if hint and _all(found, sizes, gives):
+    right, other = (sent_by_device_0, _ring)[:: 1 if number == 0 else -1]
+    wrong = [(_SWAPPED, other), *(_SENT_BY_A_RANK if number else _of_parallel())]
+    for hint, gives in wrong:
+        if _all(found, sizes, gives):
             return hint
-        if _all(found, sizes, lambda s, g=gives: 4 * g(s) / s["width"]):
-            return _FOUR
+    for unit, scale in _SCALES:
+        for hint, gives in (("", right), *wrong):
+            if _all(found, sizes, lambda s, k=scale, g=gives: k(s) * g(s)):
+                # the mistake is wrong in float32, too: it comes before the width
+                return hint if hint and unit == _FOUR else unit
     if number == 0:
         return (
             "Look at the arrows of the lesson that start at device 0: weights and"
@@ -154,6 +173,7 @@ def why(number: int, found: list, sizes: list) -> str:
 def _of_parallel():
     for hint, how in _SENT_BY_DEVICE_0:
         yield hint, lambda s, how=how: sent_by_device_0(s, **how)
+    yield _KEPT, _kept
     yield _TO_EACH, _once
     yield _WHOLE_COPY, _shared
 

@@ -1,0 +1,13 @@
+# hint: where len(devices) belongs
+def parallel_step(model, images, labels, devices):
+    replicas = [copy.deepcopy(model).to(devices[i]) for i in range(4)]
+    losses = []
+    for i, (x, y) in enumerate(zip(images.chunk(4), labels.chunk(4))):
+        predicted = replicas[i](x.to(devices[i]))
+        loss = cross_entropy(predicted, y.to(devices[i]), reduction="none")
+        losses.append(loss.to(devices[0]))
+    loss = torch.cat(losses).mean()
+    loss.backward()
+    for first, *copies in zip(model.parameters(), *(r.parameters() for r in replicas)):
+        first.grad = sum(p.grad.to(devices[0]) for p in copies if p.grad is not None)
+    return loss

@@ -1,0 +1,15 @@
+# hint: You add tensors of different devices
+def parallel_step(model, images, labels, devices):
+    n = len(devices)
+    replicas = [copy.deepcopy(model).to(device) for device in devices]
+    losses = []
+    for replica, x, y, device in zip(
+        replicas, images.chunk(n), labels.chunk(n), devices
+    ):
+        loss = cross_entropy(replica(x.to(device)), y.to(device))
+        loss = loss * len(x) / len(images)
+        loss.backward()
+        losses.append(loss.detach())
+    for first, *copies in zip(model.parameters(), *(r.parameters() for r in replicas)):
+        first.grad = sum(p.grad.to(devices[0]) for p in copies if p.grad is not None)
+    return sum(losses)
