@@ -48,8 +48,8 @@ EXERCISES = (
             " goes through part_2 at once, before the next one starts.",
             "Keep the outputs in a list. `torch.cat` makes them one tensor, with one"
             " loss over all samples: then nothing needs a weight.",
-            "How many? 1 leaves the devices waiting for each other, 64 for the host."
-            " Try 4.",
+            "How many? 1 leaves the devices waiting for each other, 64 read all weights"
+            " 64 times. Try 4.",
         ),
     ),
     Exercise(

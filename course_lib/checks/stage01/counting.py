@@ -39,13 +39,20 @@ def _count(_rank, _world_size, answer, /, *given):
     real = device.type == "cuda"
     return {
         "returned": short(answered),
-        "said": {kind: short(value) for kind, value in said.items()},
+        "said": {kind: _said(value) for kind, value in said.items()},
         "numbers": {kind: number_of(value) for kind, value in said.items()},
         "keys": [str(key) for key in answered] if _is_dict(answered) else None,
         "counted": counted,
         "slack": slack if real else dict.fromkeys(KINDS, 0),
         "source": "the GPU holds" if real else "the virtual GPU counts",
     }
+
+
+def _said(value):
+    """A number with the commas of the expected one, all else in short."""
+    number = number_of(value)
+    whole = number is not None and number.is_integer()
+    return f"{number:,.0f}" if whole else short(value)
 
 
 def _is_dict(value):
@@ -169,3 +176,8 @@ def _mistakes(kind, widths, samples):
             16 * count,
         )
         yield "Adam adds two numbers of 4 bytes, not three.", 12 * count
+        yield (
+            "Adam also counts its steps, one number for each weight and each bias:"
+            " its step counters stay on the CPU.",
+            8 * count + 4 * 2 * len(pairs),
+        )

@@ -20,6 +20,16 @@ _CASES = (
     ((8, 2048, 8, 2048, 8, 2048, 8, 512, 512, 10), 1024, 41_000_000),
 )
 
+_NO_CUT = (
+    "The cut k is the number of modules (Linear and ReLU both count) that go to the"
+    " first device: model[:k] and model[k:]."
+)
+_NOTHING = (
+    "Your search ended without a cut. Either it counts too much (20 bytes per NUMBER,"
+    " so 5 × p.nbytes; a ReLU frees what went in), or no return was reached. You need"
+    " no exact bytes: return the k whose fuller device holds least."
+)
+
 
 def check_cut(attempt: Attempt) -> str:
     """Train two steps with each cut, and compare both peaks with the budget."""
@@ -31,8 +41,7 @@ def check_cut(attempt: Attempt) -> str:
             raise Wrong(
                 f"{where}: choose_cut returned {seen['said']}, expected a whole number"
                 f" from 1 to {seen['modules'] - 1}",
-                "The cut k is the number of modules (Linear and ReLU both count) that"
-                " go to the first device: model[:k] and model[k:].",
+                _NOTHING if seen["said"] == "None" else _NO_CUT,
             )
         fuller = max(range(2), key=seen["peaks"].__getitem__)
         peaks.append(seen["peaks"][fuller])

@@ -6,12 +6,13 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage01.overlapping_mistakes import (
+    scale_of,
     why_apart,
     why_failed,
     why_slow,
 )
 from course_lib.device_evidence import on_devices, to_cpu, watch
-from course_lib.evidence import CLOSE
+from course_lib.evidence import CLOSE, noted
 from course_lib.ledger import size
 
 FACTOR = 1.25
@@ -75,14 +76,16 @@ def _overlap(_rank, _world_size, answer):
 
     plain = watch(lambda: gradient(naive), devs, warm=2)
     expected = gradients()
-    run = watch(lambda: gradient(answer, *parts, devs, x, labels), devs, warm=2)
+    with noted(torch.autograd, "backward") as calls:
+        run = watch(lambda: gradient(answer, *parts, devs, x, labels), devs, warm=2)
     found = gradients()
-    hint = ""
-    if _gap(found, expected) > CLOSE:
-        hint = why_apart(found, expected, run=run, parts=(gradient, naive, gradients))
-    names = [str(device) for device in devs]
-    seen = {"naive": plain, "run": run, "names": names, "hint": hint}
-    return seen | {"gap": _gap(found, expected)}
+    seen = {"naive": plain, "run": run, "names": [str(device) for device in devs]}
+    seen |= {"gap": _gap(found, expected), "backward": len(calls), "hint": ""}
+    if seen["gap"] > CLOSE:
+        seen["scale"] = scale_of(found, expected)
+        again = gradient, naive, gradients
+        seen["hint"] = why_apart(found, expected, seen=seen, parts=again)
+    return seen
 
 
 def _gap(found, expected):
@@ -97,9 +100,14 @@ def _gap(found, expected):
 def _judge_values(seen):
     if seen["gap"] == float("inf"):
         raise Wrong("some parameters have no gradient", seen["hint"])
-    if not seen["gap"] <= CLOSE:
-        raise Wrong(
-            "the gradients differ from those of the whole batch by up to"
-            f" {100 * seen['gap']:,.2g} % of the largest",
-            seen["hint"],
+    if seen["gap"] <= CLOSE:
+        return
+    if seen["scale"] is not None:
+        found = f"are {seen['scale']:,.4g} times those of the whole batch"
+    else:
+        percent = 100 * seen["gap"]
+        share = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"
+        found = (
+            f"differ from those of the whole batch by up to {share} % of the largest"
         )
+    raise Wrong(f"the gradients {found}", seen["hint"])

@@ -7,12 +7,22 @@ import torch
 from course_lib.device_evidence import mixed
 from course_lib.evidence import CLOSE
 
+_SAMPLES = 2048  # of the batch
 _FEW = 3  # micro-batches: with less the bubble alone makes a step too long
-_MANY = 12  # from here on launches cost more than the bubble
+_MANY = 12  # from here on what each one repeats costs more than the bubble it saves
+_CUT_OFF = (
+    "backward runs, but the loss is not part of the graph any more: .item(),"
+    " torch.tensor(), .detach() and no_grad cut it. Keep the losses as they are, or the"
+    " outputs."
+)
 
 
 def why_failed(error):
-    """The hint for tensors that lie apart, else None."""
+    """The hint for tensors that lie apart, do not match or have no graph, else None."""
+    if "to match target batch_size" in str(error):
+        return "Cut the labels like x: labels.chunk(4) goes with x.chunk(4)."
+    if "does not require grad" in str(error):
+        return _CUT_OFF
     found = mixed(error)
     if not found:
         return None
@@ -22,9 +32,11 @@ def why_failed(error):
     )
 
 
-def why_apart(found, expected, *, run, parts):
+def why_apart(found, expected, *, seen, parts):
     """The hint for gradients that are not those of the mean over the batch."""
     lacking = [one is None for one in found]
+    if all(lacking) and seen["backward"]:
+        return _CUT_OFF
     if all(lacking):
         return "Nothing calls backward: the function ends with gradients in .grad."
     if any(lacking):
@@ -32,17 +44,16 @@ def why_apart(found, expected, *, run, parts):
             "The gradients stop between the parts. Moving by .to() keeps the graph;"
             " a detached activation needs its gradient handed on by you."
         )
-    count = len(_regions(run.trace, run.trace.ranks[0], "forward")) or 1
-    scale = _scale(found, expected)
-    if scale is not None:
-        return _why_scaled(scale)
+    count = len(_regions(seen["run"].trace, seen["names"][0], "forward")) or 1
+    if seen["scale"] is not None:
+        return _why_scaled(seen["scale"], count)
     gradient, naive, gradients = parts
-    samples = torch.arange(2048).chunk(count)
+    samples = torch.arange(_SAMPLES).chunk(count)
     for hint, pick, factor in _losses(samples):
         gradient(_each, naive, pick, factor)
         if _close(gradients(), found):
             return hint
-    return "Every sample counts once, with weight 1 / 2048 in the loss."
+    return "Every sample counts once, with weight 1 / 2,048 in the loss."
 
 
 def _each(naive, pick, factor):
@@ -68,20 +79,30 @@ def _losses(samples):
     )
 
 
-def _why_scaled(scale):
+def _why_scaled(scale, count):
+    """The hint for gradients that are `scale` times too large, of `count` forwards."""
+    if abs(scale / count - 1) < CLOSE:
+        return (
+            "They are too large: each micro-batch adds the mean of its own loss. Weight"
+            " it by its share of the samples."
+        )
+    if abs(scale / _SAMPLES - 1) < CLOSE:
+        return f"This looks like a sum over all {_SAMPLES:,} samples, not a mean."
     if scale > 1:
         return (
-            f"They are {scale:,.4g} times too large: each micro-batch adds the mean of"
-            " its own loss. Weight it by its share of the samples."
+            "They are too large: this looks like a sum, not a mean. Every sample counts"
+            f" once, with weight 1 / {_SAMPLES:,}."
         )
     return (
-        f"They are {1 / scale:.3g} times too small: the loss is divided more often than"
-        " once by the number of micro-batches."
+        "They are too small: the loss is divided more often than once by the number of"
+        " micro-batches."
     )
 
 
-def _scale(found, expected):
+def scale_of(found, expected):
     """The factor by which all gradients are too large; None if there is none."""
+    if any(one is None for one in found):
+        return None
     one, other = (torch.cat([g.flatten() for g in gs]) for gs in (found, expected))
     factor = (one @ other / (other @ other)).item()
     return factor if factor > 0 and _close([one / factor], [other]) else None
@@ -116,8 +137,9 @@ def why_slow(run, names):
         )
     if len(forward) >= _MANY:
         return (
-            f"{len(forward)} micro-batches are too many: the host pays for every"
-            " launch, and the devices wait for it. Take fewer."
+            f"{len(forward)} micro-batches are too many: each one reads all weights and"
+            " adds a whole gradient again, and pays for its copies and launches. Take"
+            " fewer."
         )
     if len(forward) < _FEW:
         return (

@@ -104,14 +104,14 @@ def _judge_places(seen):
         name = zero if mine[0] > mine[1] else one
         raise Wrong(
             message,
-            f"Everything lies on {name}. Slices of a Sequential can be moved one by"
-            " one: model[:k].to(devices[0]), model[k:].to(devices[1]).",
+            _why_together(seen["run"], name),
         )
     if min(mine) < 0.4 * total:
         raise Wrong(
             message,
-            f"This model has {seen['layers']} equal layers, others have more or fewer:"
-            " compute the cut from len(model).",
+            f"This model has {2 * seen['layers']} modules ({seen['layers']} Linear,"
+            f" {seen['layers']} ReLU), others have more or fewer: compute the cut from"
+            " len(model).",
         )
     if seen["first"] == one:
         raise Wrong(
@@ -119,6 +119,22 @@ def _judge_places(seen):
             f"The two halves have changed places. x comes on {zero}, so the first half"
             " belongs there.",
         )
+
+
+def _why_together(run, name):
+    """The hint for parameters that all lie on the device `name`."""
+    slices = "model[:k].to(devices[0]), model[k:].to(devices[1])."
+    computing = {event.rank for event in run.trace.select(kind="compute")}
+    # one that replicates the model computes on both, too
+    if len(computing) > 1 and not run.copies(name="broadcast"):
+        return (
+            f"All layers with parameters lie on {name} (Linear and ReLU alternate)."
+            f" Take slices: {slices}"
+        )
+    return (
+        f"Everything lies on {name}. Slices of a Sequential can be moved one by one:"
+        f" {slices}"
+    )
 
 
 def _judge_travel(seen):
@@ -175,6 +191,11 @@ def _why(error):
     found = mixed(error)
     if not found:
         return None
+    if "cpu" in found:
+        return (
+            "Something is still on the CPU. Was each half moved with .to()? x lies on"
+            " devices[0] already."
+        )
     return (
         f"A tensor on {found[0]} meets one on {found[-1]}. The activation between the"
         " parts does not move by itself: x1.to(devices[1])."

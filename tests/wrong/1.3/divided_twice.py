@@ -1,4 +1,4 @@
-# hint: times too small
+# hint: They are too small
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part, target in zip(x.chunk(4), labels.chunk(4)):

@@ -1,0 +1,6 @@
+# hint: the loss is not part of the graph any more
+# same as: losses_as_numbers.py
+def overlapped(part_1, part_2, devices, x, labels):
+    with torch.no_grad():
+        outputs = [part_2(part_1(part).to(devices[1])) for part in x.chunk(4)]
+    cross_entropy(torch.cat(outputs), labels).backward()
