@@ -1,6 +1,7 @@
 """Out of memory on virtual GPUs: what the error says, and that nothing stays behind."""
 
 import re
+import weakref
 
 import pytest
 import torch
@@ -101,6 +102,19 @@ def test_after_an_error_the_device_is_as_full_as_before(virtual, stage):
     del caught
     assert held(device) == before
     assert model(torch.ones(10, 100, device=device)).shape == (10, 1000)
+
+
+def test_a_step_that_failed_does_not_keep_its_optimizer(virtual):
+    (device,) = virtual(1, "1 MB")
+    model = nn.Linear(100, 1000).to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 100, device=device)).sum().backward()
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        optimizer.step()
+    alive = weakref.ref(optimizer)
+    caught.value.__traceback__ = None
+    del optimizer, caught
+    assert alive() is None
 
 
 # --- in a notebook

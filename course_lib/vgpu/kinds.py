@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+
 from course_lib.regions import Region
 from course_lib.virtual import machine
 
-_steps: list = []  # the optimizer whose step has begun, and the region before it
+# the optimizer whose step has begun, and the region before it; weak, since a step that
+# fails does not call the hook at its end
+_steps: list = []
 
 
 def mark(kind, tensors) -> None:
@@ -18,7 +22,7 @@ def mark(kind, tensors) -> None:
 
 def before_step(optimizer, args, kwargs) -> None:
     """A hook of all optimizers: their gradients are known now."""
-    _steps[:] = [optimizer, machine.clock.region]
+    _steps[:] = [weakref.ref(optimizer), machine.clock.region]
     machine.clock.region = Region("optimizer")
     for group in optimizer.param_groups:
         mark("gradients", [parameter.grad for parameter in group["params"]])
@@ -33,8 +37,9 @@ def after_step(optimizer, args, kwargs) -> None:
 
 def mark_unfinished() -> None:
     """Mark what an optimizer has made so far, if its step has not ended."""
-    if _steps:
-        _mark_state(_steps[0])
+    optimizer = _steps[0]() if _steps else None
+    if optimizer is not None:
+        _mark_state(optimizer)
 
 
 def _mark_state(optimizer):
