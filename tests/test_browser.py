@@ -94,8 +94,8 @@ def opened(browser, lab, path):
     """A page with a notebook, its first cell chosen, its kernel idle."""
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
     page.set_default_timeout(60_000)
-    # a workspace of its own, where no other notebook stands in a second tab
-    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path.name}")
+    # a workspace of its own, made anew: no other notebook stands in a second tab
+    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path.name}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.click()
     wait_for_kernel(page)
     return page
