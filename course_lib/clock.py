@@ -20,7 +20,7 @@ class Tape:
     def __init__(self, start: float):
         self.start = start
         self.operators: list[tuple[int, float, float, Region | None]] = []
-        self.transfers: list[tuple[int, int, Transfer]] = []
+        self.transfers: list[Transfer] = []
 
 
 class Clock:
@@ -58,8 +58,7 @@ class Clock:
             self.host = stop
         if self.tape is not None:
             names = ("cpu" if i == HOST else self.names[i] for i in (source, target))
-            done = Transfer(name, *names, bytes, start, stop)
-            self.tape.transfers.append((source, target, done))
+            self.tape.transfers.append(Transfer(name, *names, bytes, start, stop))
 
     def wait(self, index: int | None = None) -> float:
         """Let the host wait for one device or all, and return its time in seconds."""

@@ -74,7 +74,7 @@ def watch(call: Callable, devs: Sequence[torch.device], *, warm: int = 0) -> Run
         before,
         {str(device): gpu.max_memory_allocated(device) for device in devs},
         held(devs),
-        plain(recorded),
+        recorded,
     )
 
 
@@ -83,12 +83,6 @@ def held(devs: Sequence[torch.device]) -> dict[str, int]:
     gc.collect()
     gpu = torch.get_device_module(devs[0])
     return {str(device): gpu.memory_allocated(device) for device in devs}
-
-
-def plain(recorded) -> Trace:
-    """A trace as plain data, which a rank can send back."""
-    fields = "events", "source", "transfers", "memory"
-    return Trace(*(getattr(recorded, field) for field in fields))
 
 
 def tensors(value) -> Iterator[torch.Tensor]:

@@ -19,7 +19,7 @@ import torch
 from course_lib.ledger import Change, Transfer
 from course_lib.recorder import watch_regions
 from course_lib.regions import Region, labels
-from course_lib.timeline import Event, Trace
+from course_lib.timeline import Event, Trace, both_ends
 
 _MARK = "course_lib: "  # before the name of a region, to know it again
 _KERNELS = ("kernel", "gpu_memset")
@@ -111,7 +111,7 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
         else:
             moved = Transfer("copy", *copy, args.get("bytes", 0), *times)
             transfers.append(moved)
-            events += _both_ends(moved)
+            events += both_ends(moved)
     names = labels((device, region) for device, region, _ in computing)
     for device, region, times in computing:
         events.append(Event(device, "compute", names[device, region], *times))
@@ -129,17 +129,6 @@ def _ends(row) -> tuple[str, str] | None:
     if "fromDevice" in args and args["fromDevice"] != args["toDevice"]:
         return f"cuda:{args['fromDevice']}", f"cuda:{args['toDevice']}"
     return None
-
-
-def _both_ends(copy: Transfer) -> Iterator[Event]:
-    times = copy.start, copy.stop
-    if copy.source != "cpu":
-        label = f"{copy.name} to {copy.target}"
-        yield Event(copy.source, "communicate", label, *times, copy.bytes)
-    if copy.target != "cpu":
-        label = f"{copy.name} from {copy.source}"
-        size = copy.bytes if copy.source == "cpu" else 0
-        yield Event(copy.target, "communicate", label, *times, size)
 
 
 def _regions(rows) -> list[tuple[float, float, Region]]:

@@ -30,12 +30,14 @@ def settled():
 
 def network(seed: int = 0) -> nn.Module:
     """A small network for the digits, f32[n, 1, 8, 8] to f32[n, 10]."""
-    return _seeded(seed, unseeded)
+    with seeded(seed):
+        return unseeded()
 
 
 def network_with_norm(seed: int = 0) -> nn.Module:
     """The same with BatchNorm, whose running statistics are buffers."""
-    return _seeded(seed, lambda: unseeded(nn.BatchNorm1d(32)))
+    with seeded(seed):
+        return unseeded(nn.BatchNorm1d(32))
 
 
 def unseeded(*middle: nn.Module) -> nn.Module:
@@ -44,11 +46,12 @@ def unseeded(*middle: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers)
 
 
-def _seeded(seed, make):
-    """A model, made without a trace in the notebook's random state."""
+@contextlib.contextmanager
+def seeded(seed: int = 0):
+    """Random numbers of a seed in a block, without a trace in the notebook's state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return make()
+        yield
 
 
 def samples(count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -38,6 +38,17 @@ class Event:
         return f"<{_title(self.rank)}: {self.kind} {self.name}, {times}{payload}>"
 
 
+def both_ends(copy: Transfer) -> Iterator[Event]:
+    """The events of a copy, one per device; the bytes stand at the first of them."""
+    times, on_host = (copy.start, copy.stop), copy.source == "cpu"
+    if not on_host:
+        label = f"{copy.name} to {copy.target}"
+        yield Event(copy.source, "communicate", label, *times, copy.bytes)
+    if copy.target != "cpu":
+        label, size = f"{copy.name} from {copy.source}", copy.bytes if on_host else 0
+        yield Event(copy.target, "communicate", label, *times, size)
+
+
 @dataclass(frozen=True)
 class Mark:
     """What one rank recorded by itself, before ranks are compared; seconds of a clock.

@@ -14,7 +14,7 @@ from course_lib.errors import UsageError
 from course_lib.ledger import Account, Transfer, changes
 from course_lib.recorder import watch_regions
 from course_lib.regions import Region, labels
-from course_lib.timeline import Event, Trace
+from course_lib.timeline import Event, Trace, both_ends
 from course_lib.virtual import machine
 
 
@@ -88,8 +88,8 @@ class _Regions:
 
 def _fill(result: Trace, tape: Tape, accounts: list[Account]) -> None:
     names = machine.clock.names
-    events = list(_computing(tape, names)) + list(_copying(tape, names))
-    transfers = tuple(_moved(t, tape.start) for _, _, t in tape.transfers)
+    transfers = tuple(_moved(copy, tape.start) for copy in tape.transfers)
+    events = [*_computing(tape, names), *(e for t in transfers for e in both_ends(t))]
     memory = []
     for name, account in zip(names, accounts):
         account.settle()
@@ -122,19 +122,6 @@ def _computing(tape: Tape, names) -> Iterator[Event]:
 
 def _event(run, device, label, *, zero):
     return Event(device, "compute", label, run[0] - zero, run[1] - zero)
-
-
-def _copying(tape: Tape, names) -> Iterator[Event]:
-    """Both ends of each copy; the bytes stand at the source, or at the one device."""
-    for source, target, copy in tape.transfers:
-        start, stop = copy.start - tape.start, copy.stop - tape.start
-        if source >= 0:
-            label = f"{copy.name} to {copy.target}"
-            yield Event(names[source], "communicate", label, start, stop, copy.bytes)
-        if target >= 0:
-            label = f"{copy.name} from {copy.source}"
-            size = 0 if source >= 0 else copy.bytes
-            yield Event(names[target], "communicate", label, start, stop, size)
 
 
 def _moved(copy: Transfer, zero: float) -> Transfer:

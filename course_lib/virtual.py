@@ -20,16 +20,16 @@ _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 class Place:
     """One virtual device: its index, its memory, its speed."""
 
-    __slots__ = ("account", "bandwidth", "index", "name", "peaks")
+    __slots__ = ("account", "gpu", "index", "name")
 
     def __init__(self, index: int):
         self.index, self.name = index, f"vgpu:{index}"
         self.account = Account(0)
-        self.bandwidth, self.peaks = 1.0, {}
+        self.gpu = None
 
     def become(self, gpu: Gpu, memory: int) -> None:
         """Be such a GPU from now on; what is still alive stays counted."""
-        self.bandwidth, self.peaks = gpu.bandwidth, dict(gpu.flops)
+        self.gpu = gpu
         self.account.settle()
         self.account.capacity, self.account.peak = memory, self.account.used
         for lease in self.account.held:

@@ -8,6 +8,7 @@ import functools
 import torch
 
 from course_lib.cost import flops_of
+from course_lib.hardware import compute_time
 from course_lib.vgpu.tensors import VirtualTensor, block_of, relabel, storage_of, wrap
 from course_lib.virtual import machine
 
@@ -202,11 +203,12 @@ def charge(plan, place, *, done, found):
     else:
         for tensor in found:
             bytes += tensor.elem.nbytes
-    seconds = bytes / place.bandwidth
+    flops, dtype = 0, None
     if plan.flops is not None:
+        flops = plan.flops(inner, named, out)
         dtype = first.dtype if type(first) is torch.Tensor else found[0].dtype
-        peak = place.peaks.get(_NAMES.get(dtype)) or place.peaks["float32"]
-        seconds = max(seconds, plan.flops(inner, named, out) / peak)
+    name = _NAMES.get(dtype, "float32")
+    seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
     machine.clock.operate(place.index, seconds)
 
 

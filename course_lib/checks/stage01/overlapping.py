@@ -6,6 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage01.overlapping_mistakes import (
+    relative_gap,
     scale_of,
     why_apart,
     why_failed,
@@ -80,21 +81,12 @@ def _overlap(_rank, _world_size, answer):
         run = watch(lambda: gradient(answer, *parts, devs, x, labels), devs, warm=2)
     found = gradients()
     seen = {"naive": plain, "run": run, "names": [str(device) for device in devs]}
-    seen |= {"gap": _gap(found, expected), "backward": len(calls), "hint": ""}
+    seen |= {"gap": relative_gap(found, expected), "backward": len(calls), "hint": ""}
     if seen["gap"] > CLOSE:
         seen["scale"] = scale_of(found, expected)
         again = gradient, naive, gradients
         seen["hint"] = why_apart(found, expected, seen=seen, parts=again)
     return seen
-
-
-def _gap(found, expected):
-    """The largest difference, relative to the largest gradient; inf if one lacks."""
-    if any(one is None for one in found):
-        return float("inf")
-    most = max(one.abs().max() for one in expected)
-    gaps = [(one - other).abs().max() for one, other in zip(found, expected)]
-    return (max(gaps) / most).item()
 
 
 def _judge_values(seen):

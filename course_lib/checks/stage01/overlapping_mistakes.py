@@ -51,7 +51,7 @@ def why_apart(found, expected, *, seen, parts):
     samples = torch.arange(_SAMPLES).chunk(count)
     for hint, pick, factor in _losses(samples):
         gradient(_each, naive, pick, factor)
-        if _close(gradients(), found):
+        if relative_gap(gradients(), found) <= CLOSE:
             return hint
     return "Every sample counts once, with weight 1 / 2,048 in the loss."
 
@@ -105,13 +105,17 @@ def scale_of(found, expected):
         return None
     one, other = (torch.cat([g.flatten() for g in gs]) for gs in (found, expected))
     factor = (one @ other / (other @ other)).item()
-    return factor if factor > 0 and _close([one / factor], [other]) else None
+    scaled = factor > 0 and relative_gap([one / factor], [other]) <= CLOSE
+    return factor if scaled else None
 
 
-def _close(found, expected):
+def relative_gap(found, expected):
+    """The largest difference, relative to the largest gradient; inf if one lacks."""
+    if any(one is None for one in found):
+        return float("inf")
     most = max(one.abs().max() for one in expected)
     gaps = [(one - other).abs().max() for one, other in zip(found, expected)]
-    return bool(max(gaps) <= CLOSE * most)
+    return (max(gaps) / most).item()
 
 
 def why_slow(run, names):

@@ -72,8 +72,7 @@ _MISTAKES = (
 
 def network():
     """A convolutional network with much more to remember than parameters."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with reference.seeded():
         layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()]
         for _ in range(5):
             layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()]

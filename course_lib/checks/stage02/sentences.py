@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from course_lib import reference
+
 VOCABULARY, IGNORED = 20, -100
 # per micro-batch the lengths of its sentences; the first tokens of each are its
 # question, which the model does not learn, so a short one has no target at all
@@ -17,8 +19,7 @@ CASES = (
 
 def sentence_model():
     """Tokens i64[n, length] to f32[n, length, 20]: what each may be followed by."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with reference.seeded():
         layers = [nn.Embedding(VOCABULARY, 16), nn.Linear(16, 16), nn.ReLU()]
         return nn.Sequential(*layers, nn.Linear(16, VOCABULARY))
 

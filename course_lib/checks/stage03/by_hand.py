@@ -10,7 +10,6 @@ from course_lib.checks.stage03.by_hand_errors import why_raised
 from course_lib.checks.stage03.by_hand_mistakes import (
     Full,
     Part,
-    gap,
     why_bytes,
     why_gradients,
     why_loss,
@@ -23,7 +22,7 @@ from course_lib.checks.stage03.watching import (
 )
 from course_lib.device_evidence import on_devices, watch
 from course_lib.device_plots import plot_transfers
-from course_lib.evidence import near, number_of, state_of
+from course_lib.evidence import gap, near, number_of, state_of
 from course_lib.ledger import size as said
 from course_lib.results import short
 

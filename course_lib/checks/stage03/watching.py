@@ -4,6 +4,7 @@ from collections import Counter
 
 import torch
 
+from course_lib import captions
 from course_lib.attempt import Wrong
 
 
@@ -42,14 +43,14 @@ def refuse_lazy(rows: dict, names: list[str], *, trace, batch: int, steps=1) -> 
     idle = [name for name in names if not rows.get(name)]
     if len(idle) == len(names) - 1:
         raise Wrong(
-            f"{(set(names) - set(idle)).pop()} computes everything; {_listed(idle)}"
-            " nothing",
+            f"{(set(names) - set(idle)).pop()} computes everything;"
+            f" {captions.listed(idle)} nothing",
             "The numbers are right, but one device does all the work. Each device needs"
             " a copy of the model and its own chunk of the batch.",
         )
     if idle:
         raise Wrong(
-            f"nothing is computed on {_listed(idle)}, expected work on all"
+            f"nothing is computed on {captions.listed(idle)}, expected work on all"
             f" {len(names)} devices",
             "Cut the batch into as many chunks as there are devices: len(devices).",
         )
@@ -60,7 +61,3 @@ def refuse_lazy(rows: dict, names: list[str], *, trace, batch: int, steps=1) -> 
             "A device computes its own chunk only, and only once. Which tensor does the"
             " replica get?",
         )
-
-
-def _listed(names):
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
