@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from course_lib import launcher, plots, request
+import course_lib
+from course_lib import launcher, request
 from course_lib.errors import LaunchError, UsageError, is_learners
 from course_lib.results import Results
 from course_lib.timeline import Trace
@@ -145,7 +146,7 @@ class Attempt:
     def draw(self, trace: Trace | None) -> None:
         """Let the notebook show this timeline above the outcome."""
         if trace is not None and len(trace):
-            self.picture = lambda: plots.plot_timeline(trace)
+            self.picture = lambda: course_lib.plot_timeline(trace)
 
 
 class _Named:

@@ -1,5 +1,8 @@
 """What the lessons train on: real data that needs no download."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 from course_lib.errors import UsageError
 
 _DIGITS = 1797
@@ -19,16 +22,27 @@ def digits(*, validation=360, seed=0):
             f"cannot split {_DIGITS:,} digits: found validation={validation!r}, "
             f"expected 1 to {_DIGITS - 1:,}. Try validation=360."
         )
-    # scikit-learn takes a second to import, so only who asks for data pays
     import torch
-    from sklearn.datasets import load_digits
 
-    loaded = load_digits()
-    images = torch.tensor(loaded.images, dtype=torch.float32).unsqueeze(1) / 16
-    labels = torch.tensor(loaded.target, dtype=torch.int64)
+    table = torch.tensor(_table())
+    images = table[:, :-1].float().reshape(-1, 1, 8, 8) / 16
+    labels = table[:, -1].long()
     order = torch.randperm(_DIGITS, generator=torch.Generator().manual_seed(seed))
     parts = order[validation:], order[:validation]
     train, held_out = (
         torch.utils.data.TensorDataset(images[part], labels[part]) for part in parts
     )
     return train, held_out
+
+
+def _table():
+    """i8[1797, 65], 64 pixels and a label per row: the data file of scikit-learn.
+
+    `load_digits` reads the same file, but importing it takes over a second, and every
+    rank that asks for data would pay for that.
+    """
+    import numpy
+
+    home = Path(find_spec("sklearn").origin).parent
+    path = home / "datasets" / "data" / "digits.csv.gz"
+    return numpy.loadtxt(path, delimiter=",", dtype=numpy.int8)

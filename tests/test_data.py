@@ -1,5 +1,8 @@
 """The digits: shapes, ranges, and a split that seeds alone decide."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -22,6 +25,12 @@ def test_train_and_validation_are_together_all_the_digits():
     found = torch.cat(parts).mul(16).to(torch.int64).tolist()
     assert len(parts[1]) == 97
     assert sorted(found) == sorted(load_digits().data.astype(int).tolist())
+
+
+def test_digits_come_without_the_second_that_scikit_learn_needs():
+    code = "import course_lib as cl, sys; cl.digits(); print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n"
 
 
 def test_an_image_keeps_its_own_label():

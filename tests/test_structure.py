@@ -51,6 +51,15 @@ def test_an_unknown_name_is_refused_as_everywhere():
         _ = course_lib.lunch
 
 
+def test_a_rank_of_a_check_imports_no_matplotlib():
+    checks = sorted(name for name in MODULES if name.startswith("checks."))
+    imported = "\n".join(f"import course_lib.{name}" for name in checks)
+    found = "[name in sys.modules for name in ('torch', 'matplotlib')]"
+    code = f"{imported}\nimport sys; print({found})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[True, False]\n"
+
+
 def test_importing_the_package_imports_neither_torch_nor_matplotlib():
     code = "import course_lib, sys; print({'torch', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

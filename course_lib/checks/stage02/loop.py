@@ -4,6 +4,7 @@ from functools import partial
 
 import torch
 
+import course_lib
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage02.loop_mistakes import (
@@ -35,7 +36,7 @@ def check_loop(attempt: Attempt) -> str:
     for parts in (8, 4):
         [seen] = attempt(_train, batches, parts, world_size=1, why=why_failed)
         if parts == 8:
-            attempt.picture = partial(_picture, seen["trace"])
+            attempt.picture = partial(course_lib.plot_memory_over_time, seen["trace"])
             peaks = (
                 f"{size(seen['peak'])} at the peak in place of {size(seen['whole'])}"
             )
@@ -46,12 +47,6 @@ def check_loop(attempt: Attempt) -> str:
         refuse_waste(seen["counts"], size=BATCH // parts, whole=BATCH, passes=pieces)
         _refuse_memory(seen, parts)
     return f"weights of whole batches after {STEPS} steps, with {peaks}"
-
-
-def _picture(trace):
-    from course_lib.level_plots import plot_memory_over_time
-
-    return plot_memory_over_time(trace)
 
 
 def _train(rank, world_size, answer, /, *given):

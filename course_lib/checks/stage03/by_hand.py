@@ -4,6 +4,7 @@ from functools import partial
 
 import torch
 
+import course_lib
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage03.by_hand_errors import why_raised
@@ -21,7 +22,6 @@ from course_lib.checks.stage03.watching import (
     shares,
 )
 from course_lib.device_evidence import on_devices, watch
-from course_lib.device_plots import plot_transfers
 from course_lib.evidence import gap, near, number_of, state_of
 from course_lib.ledger import size as said
 from course_lib.results import short
@@ -54,7 +54,7 @@ def check_step(attempt: Attempt) -> str:
 
 def _draw(attempt, trace):
     if len(trace.transfers):
-        attempt.picture = lambda: plot_transfers(trace)
+        attempt.picture = lambda: course_lib.plot_transfers(trace)
 
 
 def _two_steps(rank, world_size, answer, /, *given):

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from torch import nn
 
+import course_lib
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage03.bytes_mistakes import sent_by_device_0, why
 from course_lib.checks.stage03.watching import moved
 from course_lib.device_evidence import on_devices
-from course_lib.device_plots import plot_transfers
 from course_lib.evidence import near, number_of
 from course_lib.results import short
 
@@ -42,7 +42,7 @@ def check_bytes(attempt: Attempt) -> str:
     """
     found = [attempt(_step, case, world_size=1)[0] for case in _CASES]
     if found[0]["trace"].transfers:
-        attempt.picture = lambda: plot_transfers(found[0]["trace"])
+        attempt.picture = lambda: course_lib.plot_transfers(found[0]["trace"])
     pairs = [_pair(case, one) for case, one in zip(_CASES, found)]
     for number, kind in enumerate(_KINDS):
         for case, one, pair in zip(_CASES, found, pairs):

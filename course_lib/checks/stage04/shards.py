@@ -3,7 +3,8 @@
 import operator
 from itertools import islice
 
-from course_lib import plots, reference
+import course_lib
+from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.results import short
 
@@ -58,7 +59,7 @@ def _draw(attempt, case, found):
     lists = [shard for shard in shards if isinstance(shard, list)]
     drawable = all(0 <= i < count for shard in lists for i in shard)
     if len(lists) == len(shards) and drawable:
-        attempt.picture = lambda: plots.plot_sharding(shards, num_samples=count)
+        attempt.picture = lambda: course_lib.plot_sharding(shards, num_samples=count)
 
 
 def _length(count, ranks):
