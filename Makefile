@@ -36,8 +36,8 @@ setup: $(VENV)/.setup ## make .venv and install the course into it
 	@echo "The course is installed in $(VENV). Next: make lab"
 
 lab: $(VENV)/.setup ## open the first lesson in JupyterLab; on a server: make lab ARGS=--no-browser
-	$(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS) \
-	    notebooks/00_start_here.ipynb
+	$(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --ServerApp.root_dir="$(CURDIR)" $(ARGS) notebooks/00_start_here.ipynb
 
 test: $(VENV)/.test ## check style and run all tests; one of them: make test ARGS="-k NAME"
 	$(PY) -m ruff check .

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -25,8 +26,12 @@ FLAGS = [
     "--no-first-run",
 ]
 ROOT = Path(__file__).parent.parent
-LESSON = ROOT / "notebooks" / "00_start_here.ipynb"
-EXERCISE = ROOT / "exercises" / "04_distributed_data_parallel.ipynb"
+LESSON = Path("notebooks/00_start_here.ipynb")
+LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
+EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
+FILES = ("Makefile", "pyproject.toml", "constraints.txt")
+# an outer make's own variables, and where an outer run keeps its progress
+NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS")
 
 pytestmark = [
     pytest.mark.browser,
@@ -37,38 +42,41 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """The address of a JupyterLab with copies of a lesson and an exercise."""
-    folder = tmp_path_factory.mktemp("lab")
-    shutil.copy(LESSON, folder)
-    shutil.copy(EXERCISE, folder)
+def folder(tmp_path_factory):
+    """A clone with copies of two lessons and an exercise, set up with this Python."""
+    clone = tmp_path_factory.mktemp("clone")
+    for path in (*FILES, LESSON, LAST_LESSON, EXERCISE):
+        (clone / path).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / path, clone / path)
+    home = clone / ".venv" / "bin"
+    home.mkdir(parents=True)
+    (home / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (home / "python").chmod(0o755)
+    (clone / ".venv" / ".made").write_text(f"{clone}\n")
+    (clone / ".venv" / ".setup").touch()
+    return clone
+
+
+@pytest.fixture(scope="module")
+def lab(folder):
+    """The address of the JupyterLab that `make lab` starts."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = [
-        "--no-browser",
-        "--allow-root",
-        f"--port={port}",
-        "--IdentityProvider.token=",
-    ]
+    options = f"--no-browser --port={port} --IdentityProvider.token="
     log = (folder / "log.txt").open("w")
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "jupyterlab",
-            *options,
-            f"--ServerApp.root_dir={folder}",
-        ],
+        ["make", "lab", f"ARGS={options}"],
+        cwd=folder,
         stdout=log,
         stderr=log,
         start_new_session=True,
         # what is done is kept beside the notebook, as for a learner
-        env={k: v for k, v in os.environ.items() if k != "COURSE_LIB_PROGRESS"},
+        env={k: v for k, v in os.environ.items() if k not in NOT_A_LEARNERS},
     )
     assert becomes(lambda: _listens(port), seconds=60), (folder / "log.txt").read_text()
     yield f"http://127.0.0.1:{port}/lab"
     below = psutil.Process(process.pid).children(recursive=True)
-    process.terminate()
+    os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
     process.wait(30)
     log.close()
     # closing JupyterLab ends its kernels, and they end their servers and ranks
@@ -95,7 +103,7 @@ def opened(browser, lab, path):
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
     page.set_default_timeout(60_000)
     # a workspace of its own, made anew: no other notebook stands in a second tab
-    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path.name}?reset")
+    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.click()
     wait_for_kernel(page)
     return page
@@ -170,6 +178,13 @@ def test_pressing_i_twice_stops_a_launch(page):
     page.keyboard.press("i")
     page.keyboard.press("i")
     cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
+
+
+def test_the_link_at_the_end_of_a_lesson_opens_its_exercises(lab, browser):
+    lesson = opened(browser, lab, LAST_LESSON)
+    lesson.get_by_role("link", name="the exercises of lesson 04").click()
+    lesson.get_by_role("heading", name="Exercises 4").first.wait_for()
+    lesson.close()
 
 
 CHECK = 'cl.check("4.1", shard_indices)'
