@@ -1,6 +1,7 @@
 """What checks look at: weights, numbers, what was read, what travelled."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -151,13 +152,14 @@ def _shapes(state):
 
 
 def number_of(value) -> float | None:
-    """A number or a tensor of one, as a float; None for anything else."""
+    """A finite number or a tensor of one, as a float; None for anything else."""
     if isinstance(value, str | bytes):
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def near(found: float | None, expected: float, most: float = CLOSE) -> bool:

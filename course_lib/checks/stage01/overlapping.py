@@ -83,6 +83,7 @@ def _overlap(_rank, _world_size, answer):
     seen = {"naive": plain, "run": run, "names": [str(device) for device in devs]}
     seen |= {"gap": relative_gap(found, expected), "backward": len(calls), "hint": ""}
     if seen["gap"] > CLOSE:
+        seen["lacking"] = any(one is None for one in found)
         seen["scale"] = scale_of(found, expected)
         again = gradient, naive, gradients
         seen["hint"] = why_apart(found, expected, seen=seen, parts=again)
@@ -91,7 +92,8 @@ def _overlap(_rank, _world_size, answer):
 
 def _judge_values(seen):
     if seen["gap"] == float("inf"):
-        raise Wrong("some parameters have no gradient", seen["hint"])
+        what = "no gradient" if seen["lacking"] else "a gradient of nan"
+        raise Wrong(f"some parameters have {what}", seen["hint"])
     if seen["gap"] <= CLOSE:
         return
     if seen["scale"] is not None:

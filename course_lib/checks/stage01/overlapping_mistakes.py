@@ -5,7 +5,7 @@ import re
 import torch
 
 from course_lib.device_evidence import mixed
-from course_lib.evidence import CLOSE
+from course_lib.evidence import CLOSE, gap
 
 _SAMPLES = 2048  # of the batch
 _FEW = 3  # micro-batches: with less the bubble alone makes a step too long
@@ -43,6 +43,10 @@ def why_apart(found, expected, *, seen, parts):
         return (
             "The gradients stop between the parts. Moving by .to() keeps the graph;"
             " a detached activation needs its gradient handed on by you."
+        )
+    if seen["gap"] == float("inf"):
+        return (
+            "nan comes of 0 / 0 or of infinite losses: divide by no number that is 0."
         )
     count = len(_regions(seen["run"].trace, seen["names"][0], "forward")) or 1
     if seen["scale"] is not None:
@@ -110,12 +114,14 @@ def scale_of(found, expected):
 
 
 def relative_gap(found, expected):
-    """The largest difference, relative to the largest gradient; inf if one lacks."""
+    """The largest difference, relative to the largest gradient.
+
+    Infinite if a gradient lacks or is no number.
+    """
     if any(one is None for one in found):
         return float("inf")
-    most = max(one.abs().max() for one in expected)
-    gaps = [(one - other).abs().max() for one, other in zip(found, expected)]
-    return (max(gaps) / most).item()
+    most = max(one.abs().max().item() for one in expected)
+    return gap(dict(enumerate(found)), dict(enumerate(expected))) / most
 
 
 def why_slow(run, names):

@@ -132,7 +132,7 @@ def _fits(model, data, count, *, steps):
 def _judge(seen):
     found, expected = seen["found"], seen["expected"]
     where = f"on a device of {size(seen['memory'])}"
-    if found is None or found != found or found != int(found):
+    if found is None or not found.is_integer():
         raise Wrong(
             f"{where} the answer is {seen['said']}, expected a whole number",
             "Return the number of images of the largest micro-batch that fits.",

@@ -1,0 +1,5 @@
+# hint: A number of bytes is expected here
+# same as: text.py
+def training_bytes(widths, samples):
+    kinds = "parameters", "gradients", "optimizer state", "activations"
+    return dict.fromkeys(kinds, float("nan"))

@@ -1,0 +1,4 @@
+# hint: Return the number of images
+# same as: returns_nothing.py
+def largest_microbatch(model, images, labels):
+    return float("inf")
