@@ -34,6 +34,7 @@ MEMORY_COLORS = {
     "optimizer state": "#009e73",
     "activations": "#9fd4f2",
 }
+DARK = "#333333"  # of lines that bound something
 # what is copied between devices, by the name of the operation
 TRANSFER_COLORS = {
     "copy": "#d55e00",

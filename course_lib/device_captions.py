@@ -6,13 +6,6 @@ from course_lib.captions import listed, many, unit_of
 from course_lib.ledger import KINDS, size
 
 
-def byte_unit(count):
-    """Factor and name of the unit in which `count` bytes read best, as in `size`."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = next((p for p in range(4) if count < 999.5 * 1000**p), 4)
-    return 1000.0**-power, units[power]
-
-
 def _share(part, whole):
     return f"{100 * part / whole:.0f} %"
 

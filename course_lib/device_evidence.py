@@ -2,12 +2,13 @@
 
 import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from course_lib.errors import LaunchError
+from course_lib.inventory import tensors
 from course_lib.timeline import Trace
 
 
@@ -33,12 +34,8 @@ class Run:
 
     def copies(self, source=None, target=None, name=None) -> list[int]:
         """The bytes of each transfer in order, of those that fit."""
-        wanted = ((source, "source"), (target, "target"), (name, "name"))
-        return [
-            transfer.bytes
-            for transfer in self.trace.transfers
-            if all(v is None or str(v) == getattr(transfer, f) for v, f in wanted)
-        ]
+        wanted = {"source": source, "target": target, "name": name}
+        return copied(self.trace.transfers, **wanted)
 
     def crossings(self) -> list[int]:
         """The bytes of each transfer from one device to another, in order."""
@@ -47,6 +44,17 @@ class Run:
             for transfer in self.trace.transfers
             if "cpu" not in (transfer.source, transfer.target)
         ]
+
+
+def copied(transfers, *, source=None, target=None, name=None) -> list[int]:
+    """The bytes of each transfer in order, of those that fit."""
+    return [
+        one.bytes
+        for one in transfers
+        if source in (None, one.source)
+        and target in (None, one.target)
+        and name in (None, one.name)
+    ]
 
 
 def on_devices(count: int, **options) -> list[torch.device]:
@@ -83,17 +91,6 @@ def held(devs: Sequence[torch.device]) -> dict[str, int]:
     gc.collect()
     gpu = torch.get_device_module(devs[0])
     return {str(device): gpu.memory_allocated(device) for device in devs}
-
-
-def tensors(value) -> Iterator[torch.Tensor]:
-    """All tensors in a value: of lists, tuples, dicts, modules."""
-    if torch.is_tensor(value):
-        yield value
-    elif isinstance(value, torch.nn.Module):
-        yield from value.parameters()
-    elif isinstance(value, list | tuple | dict):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from tensors(part)
 
 
 def to_cpu(value):

@@ -4,15 +4,14 @@ import textwrap
 from typing import NamedTuple
 
 from course_lib import device_captions, frame
-from course_lib.colors import MEMORY_COLORS, text_color
+from course_lib.colors import DARK, MEMORY_COLORS, text_color
 from course_lib.errors import UsageError
-from course_lib.ledger import KINDS, Memory, size
+from course_lib.ledger import KINDS, Memory, byte_unit, size
 from course_lib.level_plots import handles, plot_memory_over_time
 from course_lib.transfer_plots import plot_transfers
 
 __all__ = ["plot_memory", "plot_memory_over_time", "plot_transfers"]
 
-_DARK = "#333333"
 _NEAR = 3  # a capacity up to so many times the largest bar is drawn as a line
 _LABEL = 66  # points of a row's name, so that title and legend keep their room
 
@@ -47,7 +46,8 @@ def plot_memory(memory, *, ax=None):
     largest = max(row.total for row in rows)
     lines = [row.line(largest) for row in rows]
     right = max([largest, *filter(None, lines)]) or 1
-    scale, unit = device_captions.byte_unit(right)
+    unit_bytes, unit = byte_unit(right)
+    scale = 1 / unit_bytes
     ax = frame.axes(ax, 1.6 + (rows[-1].y + 1) * (0.46 if len(rows) <= 8 else 0.34))
     _memory_axes(ax, rows, heads, lined=any(lines))
     ax.set(xlim=(0, right * scale), xlabel=f"memory ({unit})")
@@ -111,8 +111,7 @@ def _memory_axes(ax, rows, heads, *, lined):
     ax.set_yticks([row.y for row in rows], [row.name for row in rows])
     # a line needs room for its word above the first row
     ax.set_ylim(rows[-1].y + 0.5, -0.85 if lined and not heads else -0.5)
-    ax.grid(axis="x", color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
+    frame.grid(ax, "x")
     for label, y in heads:
         style = {"va": "center", "fontsize": 11, "fontweight": "bold"}
         ax.text(0, y, label, transform=ax.get_yaxis_transform(), **style)
@@ -135,7 +134,7 @@ def _ends(ax, rows, lines, *, scale):
         ax.annotate(text, (end, row.y), xytext=(5, 0), **style)
     drawn = [(line * scale, row.y) for row, line in zip(rows, lines) if line]
     for x, y in drawn:
-        line = {"color": _DARK, "lw": 3, "zorder": 3, "label": "capacity"}
+        line = {"color": DARK, "lw": 3, "zorder": 3, "label": "capacity"}
         ax.plot([x, x], [y - 0.4, y + 0.4], **line)
     if drawn:
         above = {"xytext": (0, 2), "textcoords": "offset points", "ha": "center"}

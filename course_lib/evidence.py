@@ -81,6 +81,16 @@ def state_of(value):
     return short(value)
 
 
+def grads_of(model: torch.nn.Module) -> dict:
+    """The gradient of each parameter by name, None where there is none."""
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+def largest(state: dict) -> float:
+    """The largest number of a state dict, without its sign; nan if there is one."""
+    return torch.stack([value.abs().max() for value in state.values()]).max().item()
+
+
 def gap(one: dict, other: dict) -> float:
     """The largest difference of two state dicts of the same names; inf for nan."""
     gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]

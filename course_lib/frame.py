@@ -57,6 +57,12 @@ def rows(ax, names):
     ax.spines[["top", "left", "right"]].set_visible(False)
 
 
+def grid(ax, axis="both"):
+    """Light lines behind what is drawn."""
+    ax.grid(axis=axis, color="#dddddd", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
 def legend(ax, handles):
     """A legend between the title and the data; none without handles."""
     if not handles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import torch
 
@@ -19,10 +19,10 @@ def memory(model, optimizer=None) -> Memory:
     """
     held = {}
     parameters = list(model.parameters())
-    state = [] if optimizer is None else _tensors(optimizer.state.values())
+    state = [] if optimizer is None else tensors(optimizer.state)
     groups = (parameters, [p.grad for p in parameters if p.grad is not None], state)
-    for kind, tensors in zip(KINDS, groups):
-        for tensor in _once(tensors):
+    for kind, group in zip(KINDS, groups):
+        for tensor in _once(group):
             counts = held.setdefault(str(tensor.device), dict.fromkeys(KINDS, 0))
             counts[kind] += tensor.nbytes
     found = {name for name in held if name != "cpu"}
@@ -38,16 +38,16 @@ def memory(model, optimizer=None) -> Memory:
     return Memory({name: held[name] for name in devices}, capacity, source)
 
 
-def _tensors(value) -> Iterable[torch.Tensor]:
-    """All tensors in lists, tuples and dicts."""
+def tensors(value) -> Iterator[torch.Tensor]:
+    """All tensors in a value: of lists, tuples, dicts, modules."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, dict):
-        yield from _tensors(value.values())
-    elif isinstance(value, Iterable) and not isinstance(value, str):
-        for each in value:
-            yield from _tensors(each)
+    elif isinstance(value, torch.nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from tensors(part)
 
 
-def _once(tensors):
-    return {id(tensor): tensor for tensor in tensors}.values()
+def _once(group):
+    return {id(tensor): tensor for tensor in group}.values()

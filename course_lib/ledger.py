@@ -63,13 +63,14 @@ class Memory:
 
 def size(count: float) -> str:
     """Bytes as people read them, in powers of 1000: `12 B`, `3.5 kB`, `40 GB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 999.5:
-            break
-        count /= 1000
-    else:
-        unit = "TB"
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+    scale, unit = byte_unit(count)
+    return f"{count:.0f} B" if scale == 1 else f"{count / scale:.3g} {unit}"
+
+
+def byte_unit(count: float) -> tuple[int, str]:
+    """The unit in which bytes read best, as in `size`, and how many bytes it is."""
+    power = next((p for p in range(4) if abs(count) < 999.5 * 1000**p), 4)
+    return 1000**power, ("B", "kB", "MB", "GB", "TB")[power]
 
 
 class Lease:

@@ -6,12 +6,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from course_lib import captions, device_captions, frame
-from course_lib.colors import MEMORY_COLORS
+from course_lib.colors import DARK, MEMORY_COLORS
 from course_lib.errors import UsageError
-from course_lib.ledger import KINDS, size
+from course_lib.ledger import KINDS, byte_unit, size
 from course_lib.timeline import rank_order
-
-_DARK = "#333333"
 
 
 @frame.styled
@@ -30,7 +28,8 @@ def plot_memory_over_time(trace, *, ax=None):
     scale, unit = captions.unit_of(stop - start)
     peaks = {device: _peak(*levels[device], start) for device in levels}
     highest = max(peak for peak, *_ in peaks.values()) or 1
-    factor, name = device_captions.byte_unit(highest)
+    unit_bytes, name = byte_unit(highest)
+    factor = 1 / unit_bytes
     for panel, device in zip(panels, levels, strict=True):
         times, held = levels[device]
         _area(panel, (times - start) * scale, held * factor)
@@ -103,21 +102,20 @@ def _area(ax, times, held):
         if held[i].any():
             style = {"color": MEMORY_COLORS[kind], "linewidth": 0, "label": kind}
             ax.fill_between(times, top[i], top[i + 1], step="post", **style)
-    ax.step(times, top[-1], where="post", color=_DARK, lw=0.8, label="in all")
+    ax.step(times, top[-1], where="post", color=DARK, lw=0.8, label="in all")
 
 
 def _mark(ax, device, peak, *, units):
     """The name of the device and its peak, at the right of its panel."""
     count, seconds, _ = peak
     ax.yaxis.set_major_locator(MaxNLocator(3))
-    ax.grid(color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
+    frame.grid(ax)
     ax.spines[["top", "right"]].set_visible(False)
     text = f"{device}\npeak {size(count)}" if count else f"{device}\nempty"
     ax.text(1.01, 0.5, text, transform=ax.transAxes, va="center", fontsize=11)
     if count:
         place = seconds * units[0], count * units[1]
-        ax.plot(*place, "o", color=_DARK, ms=5, clip_on=False, label="peak")
+        ax.plot(*place, "o", color=DARK, ms=5, clip_on=False, label="peak")
 
 
 def _finish(panels, words, source):

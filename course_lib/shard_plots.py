@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from course_lib import captions, frame, sharding
-from course_lib.colors import rank_color, text_color
+from course_lib.colors import DARK, rank_color, text_color
 from course_lib.errors import UsageError
 
 _FEW = 100  # samples up to which cells are drawn apart
@@ -190,7 +190,7 @@ def _tile(ax, panel, *, rank, parts, partial):
             line(start + cell * np.arange(1, count), *ends, color="white", lw=1)
     if size[0] * size[1]:
         # a dark edge, for yellow on grey is hard to see
-        edge = {"fill": False, "edgecolor": "#333333", "zorder": 3, "label": "edge"}
+        edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
         ax.add_patch(Rectangle(own.get_xy(), own.get_width(), own.get_height(), **edge))
     _inscribe(ax, own, panel, partial=partial)
 

@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import torch
 
@@ -125,8 +126,7 @@ def _event(run, device, label, *, zero):
 
 
 def _moved(copy: Transfer, zero: float) -> Transfer:
-    ends = copy.source, copy.target
-    return Transfer(copy.name, *ends, copy.bytes, copy.start - zero, copy.stop - zero)
+    return replace(copy, start=copy.start - zero, stop=copy.stop - zero)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from course_lib import arrows, device_captions, frame
-from course_lib.colors import TRANSFER_COLORS
+from course_lib.colors import DARK, TRANSFER_COLORS
 from course_lib.errors import UsageError
 from course_lib.timeline import rank_order
 
@@ -100,7 +100,7 @@ def _write(ax, place, text, *, above):
 
 def _box(ax, name, ends, *, top):
     (left, right), round_ = ends, "round,pad=0,rounding_size=0.06"
-    style = {"facecolor": "#f0f0f0", "edgecolor": "#333333", "label": name}
+    style = {"facecolor": "#f0f0f0", "edgecolor": DARK, "label": name}
     ax.add_patch(FancyBboxPatch((left, top), right - left, _BOX, round_, **style))
     middle = (left + right) / 2, top + _BOX / 2
     ax.text(*middle, name, ha="center", va="center_baseline", fontsize=10)

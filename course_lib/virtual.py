@@ -43,7 +43,7 @@ class Machine:
     """
 
     def __init__(self):
-        self.count, self.places, self.gpu = 0, [], None
+        self.count, self.places = 0, []
         self.source, self.copying = "", "copy"
         self.options = None  # of cl.devices, for ranks that name these devices
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
@@ -63,7 +63,7 @@ class Machine:
         names = tuple(place.name for place in self.places)
         host_link = link if link.name == "ideal" else find_link(HOST_LINK)
         self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
-        self.count, self.gpu, self.copying = count, gpu, "copy"
+        self.count, self.copying = count, "copy"
         self.source = f"modelled: {count} × {gpu.name}, {link.name}"
 
     def place(self, index: int | None) -> Place:

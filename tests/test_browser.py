@@ -6,13 +6,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from course_lib.exercises import exercises
+from tests.clones import NEEDED, set_up
 from tests.conftest import becomes
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -29,7 +29,6 @@ ROOT = Path(__file__).parent.parent
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
-FILES = ("Makefile", "pyproject.toml", "constraints.txt")
 # an outer make's own variables, and where an outer run keeps its progress
 NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS")
 
@@ -45,15 +44,10 @@ pytestmark = [
 def folder(tmp_path_factory):
     """A clone with copies of two lessons and an exercise, set up with this Python."""
     clone = tmp_path_factory.mktemp("clone")
-    for path in (*FILES, LESSON, LAST_LESSON, EXERCISE):
+    for path in (*NEEDED, LESSON, LAST_LESSON, EXERCISE):
         (clone / path).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / path, clone / path)
-    home = clone / ".venv" / "bin"
-    home.mkdir(parents=True)
-    (home / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (home / "python").chmod(0o755)
-    (clone / ".venv" / ".made").write_text(f"{clone}\n")
-    (clone / ".venv" / ".setup").touch()
+    set_up(clone)
     return clone
 
 

@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tests.clones import NEEDED, script, set_up
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -74,17 +76,10 @@ def run(*command, folder, path=None, **variables):
     )
 
 
-def script(file, text):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"#!/bin/sh\n{text}\n")
-    file.chmod(0o755)
-    return file
-
-
 @pytest.fixture
 def clone(tmp_path):
     """A folder with the files that make reads, and no .venv."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in NEEDED:
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -92,9 +87,7 @@ def clone(tmp_path):
 @pytest.fixture
 def ready(clone):
     """The same after `make setup`: a .venv with its stamps, nothing installed in it."""
-    script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
-    (clone / ".venv/.made").write_text(f"{clone.resolve()}\n")
-    (clone / ".venv/.setup").touch()
+    set_up(clone)
     return clone
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import torch
 
 from course_lib.vgpu.operators import CPU, aten, place_of, run
@@ -11,32 +14,23 @@ from course_lib.virtual import machine
 
 def empty(size, *, dtype=None, device=None, memory_format=None, **_):
     """Memory without numbers, asked for before the CPU's is touched."""
-    place = place_of(device)
-    dtype = dtype or torch.get_default_dtype()
-    _fits(place, size, dtype)
     rest = {} if memory_format is None else {"memory_format": memory_format}
-    return _new(torch.empty(size, dtype=dtype, device=CPU, **rest), place)
+    return _new(partial(torch.empty, size, **rest), size, dtype=dtype, device=device)
 
 
 def empty_strided(size, stride, *, dtype=None, device=None, **_):
     """The same with strides."""
-    place = place_of(device)
-    dtype = dtype or torch.get_default_dtype()
-    _fits(place, size, dtype)
-    return _new(torch.empty_strided(size, stride, dtype=dtype, device=CPU), place)
+    make = partial(torch.empty_strided, size, stride)
+    return _new(make, size, dtype=dtype, device=device)
 
 
-def _fits(place, size, dtype):
-    """Refuse what does not fit before the memory of the CPU is asked for it."""
-    count = dtype.itemsize
-    for length in size:
-        count *= length
+def _new(make, size, *, dtype, device):
+    place, dtype = place_of(device), dtype or torch.get_default_dtype()
+    count = dtype.itemsize * math.prod(size)
     with machine.lock:
         if not machine.fits(place, count):
             refuse(place, count)
-
-
-def _new(elem, place):
+    elem = make(dtype=dtype, device=CPU)
     with machine.lock:
         return wrap(elem, block_of(storage_of(elem), place))
 

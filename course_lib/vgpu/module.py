@@ -145,8 +145,7 @@ class Api:
 
     def get_device_properties(self, device=None):
         """The data sheet of the GPU that a device models."""
-        machine.place(index_of(device))
-        return machine.gpu
+        return machine.place(index_of(device)).gpu
 
     # all devices draw from the CPU's generator, so that a seed means the same numbers
     def manual_seed_all(self, seed) -> None:

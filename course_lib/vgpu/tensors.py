@@ -136,11 +136,9 @@ def storage_of(elem):
 
 def block_of(storage, place):
     """New memory on the device for a storage of the CPU."""
-    return Block(place, _lease(place, storage.nbytes()), storage._cdata)
-
-
-def _lease(place, count):
-    return machine.take(place, count) or refuse(place, count)
+    count = storage.nbytes()
+    lease = machine.take(place, count) or refuse(place, count)
+    return Block(place, lease, storage._cdata)
 
 
 def refuse(place, count):

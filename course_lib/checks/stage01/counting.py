@@ -1,9 +1,9 @@
 """Exercise 1.4: the bytes of a training, by kind."""
 
 import torch
-from torch import nn
 
 from course_lib.attempt import Attempt, Wrong
+from course_lib.checks.stage01.cutting import network
 from course_lib.device_evidence import held, on_devices
 from course_lib.evidence import number_of
 from course_lib.ledger import KINDS
@@ -61,9 +61,6 @@ def _is_dict(value):
 
 def _counted(widths, samples, device):
     """Bytes by kind as the device counts them, and how far a real one may be off."""
-    layers = []
-    for one, other in zip(widths, widths[1:]):
-        layers += [nn.Linear(one, other), nn.ReLU()]
     levels = [held([device])[str(device)]]
 
     def level():
@@ -71,7 +68,7 @@ def _counted(widths, samples, device):
         return levels[-1] - levels[-2]
 
     counted = {}
-    model = nn.Sequential(*layers[:-1]).to(device)
+    model = network(widths).to(device)
     counted["parameters"] = level()
     model(torch.ones(1, widths[0], device=device)).sum().backward()
     counted["gradients"] = level()

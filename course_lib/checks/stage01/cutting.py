@@ -2,13 +2,14 @@
 
 import copy
 import operator
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.attempt import Attempt, Wrong
-from course_lib.device_evidence import full, held, on_devices
+from course_lib.device_evidence import full, on_devices, watch
 from course_lib.ledger import size
 from course_lib.results import short
 
@@ -86,13 +87,14 @@ def _train(_rank, _world_size, answer, /, case):
 
 def _peaks(parts, x, devs):
     """The most bytes that each device holds in two steps with Adam."""
-    gpu = torch.get_device_module(devs[0])
     # the first product on a real GPU takes a work space that is no tensor of ours
     for device in devs if devs[0].type == "cuda" else ():
         torch.ones(8, 8, device=device) @ torch.ones(8, 8, device=device)
-    before = held(devs)
-    for device in devs:
-        gpu.reset_peak_memory_stats(device)
+    run = watch(partial(_two_steps, parts, x, devs), devs)
+    return [run.peak[str(device)] - run.before[str(device)] for device in devs]
+
+
+def _two_steps(parts, x, devs):
     parts = [part.to(device) for part, device in zip(parts, devs)]
     optimizer = torch.optim.Adam([p for part in parts for p in part.parameters()])
     labels = torch.arange(len(x)) % 10
@@ -102,7 +104,6 @@ def _peaks(parts, x, devs):
         cross_entropy(output, labels.to(devs[1])).backward()
         del output
         optimizer.step()
-    return [gpu.max_memory_allocated(d) - before[str(d)] for d in devs]
 
 
 def _why(seen, fuller):

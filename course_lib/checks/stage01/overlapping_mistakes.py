@@ -5,7 +5,7 @@ import re
 import torch
 
 from course_lib.device_evidence import mixed
-from course_lib.evidence import CLOSE, gap
+from course_lib.evidence import CLOSE, gap, largest
 
 _SAMPLES = 2048  # of the batch
 _FEW = 3  # micro-batches: with less the bubble alone makes a step too long
@@ -120,8 +120,8 @@ def relative_gap(found, expected):
     """
     if any(one is None for one in found):
         return float("inf")
-    most = max(one.abs().max().item() for one in expected)
-    return gap(dict(enumerate(found)), dict(enumerate(expected))) / most
+    found, expected = dict(enumerate(found)), dict(enumerate(expected))
+    return gap(found, expected) / largest(expected)
 
 
 def why_slow(run, names):

@@ -31,8 +31,7 @@ _SHARE = 5  # 8 micro-batches may need a fifth of the memory of a whole batch
 @reference.settled()
 def check_loop(attempt: Attempt) -> str:
     """Compare weights, steps, losses and peak memory for 8 and for 4 micro-batches."""
-    images, labels = reference.samples(STEPS * BATCH)
-    batches = list(zip(images.split(BATCH), labels.split(BATCH)))
+    batches = reference.whole_batches(STEPS, BATCH)
     for parts in (8, 4):
         [seen] = attempt(_train, batches, parts, world_size=1, why=why_failed)
         if parts == 8:

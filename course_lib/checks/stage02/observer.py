@@ -1,8 +1,11 @@
 """What an answer does with a model while it accumulates: passes, graphs, memory."""
 
+from collections.abc import Callable
+
 import torch
 
 from course_lib.attempt import Wrong
+from course_lib.evidence import CLOSE, gap, grads_of, largest, state_of
 
 
 class Observer:
@@ -94,6 +97,38 @@ def refuse_waste(counts: dict, *, size: int, whole: int, passes: int) -> None:
             f"{counts['passes']} forward passes, expected {passes}",
             _CUT,
         )
+
+
+def left_by(model, start: dict) -> dict:
+    """What an answer left in a model: gradients (None if one lacks), weights moved."""
+    grads = grads_of(model)
+    missing = any(grad is None for grad in grads.values())
+    moved = gap(start, state_of(model)) > 0
+    return {"grads": None if missing else state_of(grads), "moved": moved}
+
+
+def judge_gradient(seen: dict, expected: dict, *, where: str, why: Callable) -> None:
+    """Compare what `left_by` saw with the gradient that is expected.
+
+    `why` gives the hint for the gradient that was found.
+    """
+    if seen["grads"] is None:
+        raise Wrong(
+            f"{where}: there is no gradient in `.grad` of the model's parameters",
+            "Call backward for each micro-batch, and leave the gradients there.",
+        )
+    if seen["moved"]:
+        raise Wrong(
+            f"{where}: the weights have changed",
+            "Only gradients are asked for: no optimizer step here.",
+        )
+    # relative to the largest entry, for gradients may be small
+    off = gap(seen["grads"], expected) / largest(expected)
+    if off > CLOSE:
+        how = f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off, expected 0 %"
+        if off == float("inf"):
+            how = "no number (nan)"
+        raise Wrong(f"{where}: the gradient is {how}", why(seen["grads"]))
 
 
 def why_failed(error) -> str | None:

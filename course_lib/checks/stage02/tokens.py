@@ -1,11 +1,15 @@
 """Exercise 2.3: a mean over tokens from micro-batches that hold different numbers."""
 
+from functools import partial
+
 import torch
 
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage02.observer import (
     Observer,
+    judge_gradient,
+    left_by,
     one_gpu,
     refuse_waste,
     why_failed,
@@ -18,7 +22,7 @@ from course_lib.checks.stage02.sentences import (
     targets_in,
 )
 from course_lib.checks.stage02.tokens_mistakes import why
-from course_lib.evidence import CLOSE, gap, state_of
+from course_lib.evidence import state_of
 
 
 @reference.settled()
@@ -51,41 +55,14 @@ def _gradient(rank, world_size, answer, /, *given):
         for batch, others in zip(given, data)
         for part, other in zip(batch, others)
     )
-    grads = {name: p.grad for name, p in model.named_parameters()}
-    missing = any(grad is None for grad in grads.values())
-    moved = gap(start, state_of(model)) > 0
-    seen = {"counts": observer.counts, "moved": moved, "changed": changed}
-    return seen | {"grads": None if missing else state_of(grads)}
+    seen = {"counts": observer.counts, "changed": changed}
+    return seen | left_by(model, start)
 
 
 def _judge(seen, data):
     counts = [targets_in(batch) for batch in data]
     where = f"micro-batches with {', '.join(map(str, counts))} targets"
-    if seen["grads"] is None:
-        raise Wrong(
-            f"{where}: there is no gradient in `.grad` of the model's parameters",
-            "Call backward for each micro-batch, and leave the gradients there.",
-        )
-    if seen["moved"]:
-        raise Wrong(
-            f"{where}: the weights have changed",
-            "Only gradients are asked for: no optimizer step here.",
-        )
-    expected = gradient(data)
-    scale = max(value.abs().max().item() for value in expected.values())
-    off = gap(seen["grads"], expected) / scale
-    if off == float("inf"):
-        raise Wrong(
-            f"{where}: the gradient is no number (nan)",
-            "A micro-batch without a target: its mean is 0 / 0. Add up its losses"
-            " (reduction='sum') and divide by the number of all targets.",
-        )
-    if off > CLOSE:
-        raise Wrong(
-            f"{where}: the gradient is up to {100 * off:.2f}\N{NO-BREAK SPACE}%"
-            " off, expected 0 %",
-            why(seen["grads"], data),
-        )
+    judge_gradient(seen, gradient(data), where=where, why=partial(why, data))
     if seen["changed"]:
         raise Wrong(
             f"{where}: the gradient is right, but tokens or targets were overwritten",

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 
 from course_lib.checks.stage02.sentences import IGNORED, gradient, targets_in
-from course_lib.evidence import gap
+from course_lib.evidence import gap, largest, mistaken
 
+_SHARE = 3e-4  # of its largest number may a gradient be off, for a known mistake
 _PADDING = (
     "Targets of -100 are counted, too. They have no loss, so they must not be in the"
     " number that you divide by."
@@ -110,17 +111,26 @@ def _counts(data):
     return every, sums
 
 
-def why(found, data):
+def why(data, found):
     """The hint for a gradient that is not that of the mean over all tokens."""
-    largest = max(value.abs().max().item() for value in found.values())
-    if largest == 0:
+    most = largest(found)
+    if most != most:
+        return (
+            "A micro-batch without a target: its mean is 0 / 0. Add up its losses"
+            " (reduction='sum') and divide by the number of all targets."
+        )
+    if most == 0:
         return "All gradients are 0. Is zero_grad called after backward?"
     every, sums = _counts(data)
-    for hint, weight in _MISTAKES:
-        factors = [weight(n, sums, len(data), i) for i, n in enumerate(every)]
-        if _is(found, gradient(data, factors.__getitem__)):
-            return hint
-    return _why_otherwise(found, data, sums)
+    known = ((hint, {"weight": _each(w, every, sums)}) for hint, w in _MISTAKES)
+    hint = mistaken(found, known, partial(gradient, data), close=_SHARE * most)
+    return hint or _why_otherwise(found, data, sums)
+
+
+def _each(weight, every, sums):
+    """The weight of each micro-batch, as `gradient` takes it."""
+    factors = [weight(n, sums, len(every), i) for i, n in enumerate(every)]
+    return factors.__getitem__
 
 
 def _why_otherwise(found, data, sums):
@@ -171,8 +181,7 @@ def _reshaped(logits):
 
 
 def _is(found, expected):
-    largest = max(value.abs().max().item() for value in found.values())
-    return gap(found, expected) < 3e-4 * largest
+    return gap(found, expected) < _SHARE * largest(found)
 
 
 def _per_sentence(data, sentences, i):

@@ -5,14 +5,16 @@ from functools import partial
 from torch.nn.functional import cross_entropy
 
 from course_lib import reference
-from course_lib.attempt import Attempt, Wrong
+from course_lib.attempt import Attempt
 from course_lib.checks.stage02.observer import (
     Observer,
+    judge_gradient,
+    left_by,
     one_gpu,
     refuse_waste,
     why_failed,
 )
-from course_lib.evidence import CLOSE, gap, mistaken, state_of
+from course_lib.evidence import CLOSE, grads_of, largest, mistaken, state_of
 
 # the second split tells more mistakes apart: its first is neither largest nor last
 SPLITS = ((8, 8, 8, 6), (5, 1, 20, 8, 3), (16,))
@@ -109,7 +111,9 @@ def check_uneven(attempt: Attempt) -> str:
     for sizes in SPLITS:
         data = reference.samples(sum(sizes))
         [seen] = attempt(_gradient, data, sizes, world_size=1, why=why_failed)
-        _judge(seen, data, sizes)
+        where = f"micro-batches of {', '.join(map(str, sizes))}"
+        why = partial(_why, data, sizes)
+        judge_gradient(seen, gradient(data, sizes), where=where, why=why)
         limits = {"size": max(sizes), "whole": sum(sizes), "passes": len(sizes)}
         refuse_waste(seen["counts"], **limits)
     return "the gradient of the whole batch for 8 + 8 + 8 + 6 samples and two others"
@@ -123,11 +127,7 @@ def _gradient(rank, world_size, answer, /, *given):
     observer = Observer(model)
     images, labels = (part.to(device).split(sizes) for part in data)
     answer(model, list(zip(images, labels)))
-    grads = {name: p.grad for name, p in model.named_parameters()}
-    missing = [name for name, grad in grads.items() if grad is None]
-    moved = gap(start, state_of(model)) > 0
-    grads = None if missing else state_of(grads)
-    return {"grads": grads, "moved": moved, "counts": observer.counts}
+    return left_by(model, start) | {"counts": observer.counts}
 
 
 def gradient(data, sizes, *, weight=None):
@@ -141,36 +141,12 @@ def gradient(data, sizes, *, weight=None):
     else:
         for i, (x, y) in enumerate(zip(*(part.split(sizes) for part in data))):
             (weight(i) * cross_entropy(model(x), y)).backward()
-    return {name: p.grad for name, p in model.named_parameters()}
+    return grads_of(model)
 
 
-def _judge(seen, data, sizes):
-    where = f"micro-batches of {', '.join(map(str, sizes))}"
-    if seen["grads"] is None:
-        raise Wrong(
-            f"{where}: there is no gradient in `.grad` of the model's parameters",
-            "Call backward for each micro-batch, and leave the gradients there.",
-        )
-    if seen["moved"]:
-        raise Wrong(
-            f"{where}: the weights have changed",
-            "Only gradients are asked for: no optimizer step here.",
-        )
-    expected = gradient(data, sizes)
-    # relative to the largest entry, for gradients may be small
-    scale = max(value.abs().max().item() for value in expected.values())
-    off = gap(seen["grads"], expected) / scale
-    if off > CLOSE:
-        raise Wrong(
-            f"{where}: the gradient is up to {100 * off:.2f}\N{NO-BREAK SPACE}%"
-            " off, expected 0 %",
-            _why(seen["grads"], data, sizes),
-        )
-
-
-def _why(found, data, sizes):
+def _why(data, sizes, found):
     weights = partial(gradient, data, sizes)
-    close = CLOSE * max(value.abs().max().item() for value in found.values())
+    close = CLOSE * largest(found)
     if close == 0:
         return (
             "All gradients are 0. Is zero_grad called after backward, or a weight"

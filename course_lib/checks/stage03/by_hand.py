@@ -21,8 +21,8 @@ from course_lib.checks.stage03.watching import (
     refuse_lazy,
     shares,
 )
-from course_lib.device_evidence import on_devices, watch
-from course_lib.evidence import gap, near, number_of, state_of
+from course_lib.device_evidence import on_devices, to_cpu, watch
+from course_lib.evidence import gap, grads_of, near, number_of, state_of
 from course_lib.ledger import size as said
 from course_lib.results import short
 
@@ -87,14 +87,10 @@ def _advance(model):
 
 def _found(model, before, *, loss):
     """What one call of the answer left behind, as plain data."""
-    gradients = {
-        name: None if p.grad is None else p.grad.detach().cpu().clone()
-        for name, p in model.named_parameters()
-    }
     return {
         "before": before,
         "after": state_of(model),
-        "gradients": gradients,
+        "gradients": to_cpu(grads_of(model)),
         "places": sorted({str(p.device) for p in model.parameters()}),
         "loss": number_of(loss),
         "said": short(loss),

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from course_lib import reference
-from course_lib.evidence import gap
+from course_lib.checks.stage03.watching import through_cpu
+from course_lib.evidence import gap, grads_of
 
 
 class Full(NamedTuple):
@@ -23,8 +24,7 @@ class Full(NamedTuple):
         predicted = model(self.images[pick])
         loss = nn.functional.cross_entropy(predicted, self.labels[pick])
         loss.backward()
-        named = model.named_parameters()
-        return {name: p.grad for name, p in named}, loss.item()
+        return grads_of(model), loss.item()
 
     def chunks(self, count: int, cut=torch.chunk) -> list[torch.Tensor]:
         """The numbers of the samples in each chunk that is not empty."""
@@ -170,7 +170,7 @@ class Part(NamedTuple):
 
 def why_bytes(part: Part, *, sent: dict, back: dict, transfers) -> str:
     """The hint for too many bytes, by what goes to and comes from other devices."""
-    if any("cpu" in (one.source, one.target) and one.bytes > 64 for one in transfers):
+    if through_cpu(transfers):
         return (
             "Something goes through the CPU: .cpu(), or a copy without a device."
             " Straight to the device it travels once."

@@ -5,7 +5,6 @@ from torch import nn
 from course_lib import reference
 from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage03.drifting_mistakes import (
-    batches,
     trained,
     why,
     why_apart,
@@ -25,7 +24,7 @@ _CLOSE = 1e-5  # weights; the planted mistake moves them by more than 1e-2
 @reference.settled()
 def check_drifting(attempt: Attempt) -> str:
     """Compare all replicas with each other, with one device, and count the bytes."""
-    data = batches(STEPS, BATCH)
+    data = reference.whole_batches(STEPS, BATCH)
     expected = trained(data)
     for count in (4, 3):
         (run,) = attempt(_train, data, count, world_size=1, why=why_raised)

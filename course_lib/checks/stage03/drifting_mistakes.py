@@ -6,29 +6,17 @@ import torch
 from torch import nn
 
 from course_lib import reference
-from course_lib.checks.stage03.watching import moved
+from course_lib.checks.stage03.watching import moved, through_cpu
 from course_lib.device_evidence import mixed
 from course_lib.evidence import gap, mistaken
 
 MOMENTUM = 0.9
 
 
-def batches(steps: int, size: int) -> list[tuple]:
-    """Whole batches of digits: pairs of images and labels."""
-    images, labels = reference.samples(steps * size)
-    return list(zip(images.split(size), labels.split(size)))
-
-
 def trained(data, *, scale=1.0, momentum=MOMENTUM, pick=slice(None)) -> dict:
     """The weights of one device after the batches, or after a known mistake."""
-    model = reference.network()
-    rate = reference.RATE * scale
-    sgd = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
-    for images, labels in data:
-        sgd.zero_grad()
-        nn.functional.cross_entropy(model(images[pick]), labels[pick]).backward()
-        sgd.step()
-    return model.state_dict()
+    picked = [(images[pick], labels[pick]) for images, labels in data]
+    return reference.weights_after(picked, scale=scale, momentum=momentum)
 
 
 def why_apart(found: list, start: dict) -> str:
@@ -108,10 +96,7 @@ def _known(batch, count):
 def drifted(data, count: int) -> dict:
     """Replica 0 of the loop as it was given: replica 1 keeps its own gradient."""
     replicas = [reference.network() for _ in range(count)]
-    make = torch.optim.SGD
-    steps = [
-        make(r.parameters(), lr=reference.RATE, momentum=MOMENTUM) for r in replicas
-    ]
+    steps = [reference.optimizer(one, momentum=MOMENTUM) for one in replicas]
     for images, labels in data:
         for replica, x, y in zip(replicas, images.chunk(count), labels.chunk(count)):
             replica.zero_grad()
@@ -129,7 +114,7 @@ def drifted(data, count: int) -> dict:
 def why_bytes(run: dict, batch, *, size: int, steps: int) -> str:
     """The hint for too many bytes."""
     names, transfers = run["devices"], run["trace"].transfers
-    if any("cpu" in (one.source, one.target) and one.bytes > 64 for one in transfers):
+    if through_cpu(transfers):
         return "Something goes through the CPU: copy straight from device to device."
     if any(one.bytes >= 4 * 64 * len(batch[0]) for one in transfers):
         return "Each replica needs its own chunk of the batch, not the whole batch."

@@ -6,6 +6,7 @@ import torch
 
 from course_lib import captions
 from course_lib.attempt import Wrong
+from course_lib.device_evidence import copied
 
 
 def count_rows(module: torch.nn.Module) -> Counter:
@@ -22,10 +23,13 @@ def count_rows(module: torch.nn.Module) -> Counter:
 
 def moved(transfers, *, source=None, target=None) -> int:
     """The bytes of all transfers, or of those from or to one device."""
-    return sum(
-        one.bytes
-        for one in transfers
-        if source in (None, one.source) and target in (None, one.target)
+    return sum(copied(transfers, source=source, target=target))
+
+
+def through_cpu(transfers) -> bool:
+    """True if more than a few numbers go to the CPU or come from it."""
+    return any(
+        "cpu" in (one.source, one.target) and one.bytes > 64 for one in transfers
     )
 
 
