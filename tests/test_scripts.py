@@ -1,4 +1,4 @@
-"""The training script of lesson 04: started by spawn, by torchrun, and by two users."""
+"""The scripts of lessons 04 and 05, started as a learner starts them."""
 
 import os
 import subprocess
@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parent.parent / "notebooks" / "scripts" / "train.py"
 SPAWN = [sys.executable, SCRIPT]
+HOGWILD = [sys.executable, SCRIPT.with_name("hogwild.py")]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
@@ -100,3 +101,30 @@ def test_after_the_training_no_thread_of_the_group_is_left(monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     assert "left: []" in run(sys.executable, "-c", ALONE, SCRIPT.parent)
+
+
+@pytest.mark.parametrize("processes, shares", [(1, [7]), (3, [3, 2, 2])])
+def test_processes_of_hogwild_share_out_all_updates(processes, shares):
+    printed = run(*HOGWILD, f"--processes={processes}", "--updates=7")
+    lines = [
+        f"process {number}: {share} updates" for number, share in enumerate(shares)
+    ]
+    assert printed.splitlines()[:-1] == lines
+
+
+def test_hogwild_learns_with_two_processes():
+    printed = run(*HOGWILD, "--processes=2", "--updates=2000")
+    accuracy = printed.rpartition("test accuracy ")[2].partition("%")[0]
+    assert 85 < float(accuracy) <= 100
+
+
+def test_every_process_of_hogwild_changes_the_same_weights(tmp_path):
+    weights = []
+    for processes in (1, 2):
+        file = tmp_path / f"{processes}.pt"
+        # each takes one update: the second process adds its own to that of the first
+        options = (f"--processes={processes}", f"--updates={processes}")
+        run(*HOGWILD, *options, f"--save={file}")
+        weights.append(torch.load(file))
+    one, two = weights
+    assert all((one[name] != two[name]).any() for name in one)
