@@ -1,0 +1,16 @@
+# hint: never gave it back
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64).share_memory_()
+    lock = mp.Lock()
+
+    def add(share):
+        lock.acquire()
+        for label in share:
+            counts[label] += 1
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts

@@ -1,0 +1,15 @@
+# hint: a process that writes does not hold it
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64).share_memory_()
+    lock = mp.Lock()
+
+    def add(share):
+        for label in share:
+            counts[label] += 1
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts if lock else None

@@ -1,0 +1,19 @@
+# hint: or took it twice
+# same as: lock_not_released.py
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64).share_memory_()
+    lock = mp.Lock()
+
+    def add(share):
+        for label in share:
+            with lock:
+                lock.acquire()
+                counts[label] += 1
+                lock.release()
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts

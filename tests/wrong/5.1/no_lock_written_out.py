@@ -1,0 +1,16 @@
+# hint: another process may come between
+# same as: no_lock.py
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64).share_memory_()
+
+    def add(share):
+        for label in share:
+            old = counts[label].item()
+            counts[label] = old + 1
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts

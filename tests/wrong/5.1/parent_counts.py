@@ -1,0 +1,6 @@
+# hint: Give each share to a process of its own
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64).share_memory_()
+    for share in shares:
+        counts += torch.bincount(torch.tensor(list(share)), minlength=10)
+    return counts

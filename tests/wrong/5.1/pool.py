@@ -1,0 +1,8 @@
+# hint: travel only when a process is forked
+def bincount(share):
+    return torch.bincount(torch.tensor(list(share)), minlength=10)
+
+
+def count(shares):
+    with mp.Pool(len(shares)) as pool:
+        return sum(pool.map(bincount, shares))

@@ -1,0 +1,15 @@
+# hint: not to that of these counts
+def count(shares):
+    counts = torch.zeros(10, dtype=torch.int64)
+
+    def add(share):
+        counts.share_memory_()
+        for label in share:
+            counts[label] += 1
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts

@@ -1,0 +1,16 @@
+# hint: who should end, or put something there
+def count(shares):
+    counts, queue = torch.zeros(10, dtype=torch.int64), mp.Queue()
+
+    def send(share):
+        for label in share:
+            queue.put(label)
+
+    workers = [mp.Process(target=send, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for _ in range(1 + sum(len(share) for share in shares)):
+        counts[queue.get()] += 1
+    for worker in workers:
+        worker.join()
+    return counts

@@ -1,0 +1,18 @@
+# hint: all processes shuffle alike
+# same as: same_seed.py
+def train(model, data, processes):
+    def work(number):
+        torch.set_num_threads(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for images, labels in DataLoader(data, batch_size=32, shuffle=True):
+            optimizer.zero_grad()
+            cross_entropy(model(images), labels).backward()
+            optimizer.step()
+
+    torch.manual_seed(0)
+    model.share_memory()
+    workers = [mp.Process(target=work, args=(n,)) for n in range(processes)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()

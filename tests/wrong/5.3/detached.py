@@ -1,0 +1,10 @@
+# hint: Two things live on
+# same as: leaking.py
+def digest(queue, count):
+    best, seen = [], []
+    for _ in range(count):
+        images, labels = queue.get()
+        brightest = images.sum((1, 2, 3)).argmax()
+        best.append(images[brightest].detach().contiguous().cpu())
+        seen.append(labels)
+    return best, torch.bincount(torch.cat(seen), minlength=10)
