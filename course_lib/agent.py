@@ -1,10 +1,12 @@
 """The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
 Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
-and `{"signal": n}`; back come `{"rank", "started"}` and `{"rank", "code", "at"}`.
-When the kernel's side of the link is closed, for whatever reason, all are killed.
+and `{"signal": n, "ranks": [0, 2]}`; back come `{"rank", "pid"}` and
+`{"rank", "code", "at"}`. When the kernel's side of the link is closed, for whatever
+reason, all are killed.
 """
 
+import contextlib
 import os
 import selectors
 import signal
@@ -39,7 +41,7 @@ def _run(link, owner, job, *, files, ranks):
         if message is None:
             return
         if "signal" in message:
-            _signal(ranks, message["signal"])
+            _signal(ranks, message)
             continue
         rank, pid = message["rank"], os.fork()
         if pid == 0:
@@ -52,7 +54,7 @@ def _run(link, owner, job, *, files, ranks):
         for file in channel:
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
-        wire.send(link, {"rank": rank, "started": True})
+        wire.send(link, {"rank": rank, "pid": pid})
     _kept.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
 
@@ -76,7 +78,7 @@ def _watch(link, owner, ranks):
                     message, _ = wire.receive(link)
                     if message is None:
                         return
-                    _signal(ranks, message["signal"])
+                    _signal(ranks, message)
                 else:
                     events.unregister(key.fileobj)
                     _report(link, *key.data)
@@ -89,9 +91,7 @@ def _report(link, rank, pid):
     wire.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
 
 
-def _signal(ranks, number):
-    for pid, _ in ranks.values():
-        try:
-            os.kill(pid, signal.Signals(number))
-        except ProcessLookupError:
-            pass
+def _signal(ranks, message):
+    for rank in set(message["ranks"]) & ranks.keys():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[rank][0], signal.Signals(message["signal"]))

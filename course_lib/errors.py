@@ -30,8 +30,8 @@ class LaunchError(CourseError, RuntimeError):
     """A launch failed: `rank` is the first that did, `details` its whole traceback.
 
     `kind` is the name of the exception that it raised, else "exited", "killed", "left",
-    "unsendable", "lost" (its connection) or "late"; `where` has the stack of each rank
-    that was still running.
+    "unsendable", "lost" (its connection), "late" or "stalled"; `where` has the stack of
+    each rank that was still running.
     """
 
     last = None
@@ -45,6 +45,10 @@ class LaunchError(CourseError, RuntimeError):
 
 class LaunchTimeout(LaunchError, TimeoutError):
     """The ranks were not done in time; the message shows where each one was."""
+
+
+class LaunchStalled(LaunchError):
+    """All ranks wait for each other; the message shows where, and what to change."""
 
 
 class LaunchInterrupted(_Shown, KeyboardInterrupt):
@@ -151,3 +155,18 @@ def whereabouts(frames: list[Frame]) -> str:
     linecache.checkcache(own[-1].file)
     text = linecache.getline(own[-1].file, own[-1].line).strip()
     return f"{place(own[-1])}: {text}" if text else place(own[-1])
+
+
+def ranks_named(ranks: list[int]) -> str:
+    """`rank 3`, or `ranks 0, 2-5`."""
+    runs = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
+        for run in runs
+    ]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(parts)

@@ -13,13 +13,17 @@ from dataclasses import replace
 
 import torch
 
-from course_lib import linux, outcome, payload, request, stacks, worker
-from course_lib.errors import LaunchInterrupted, LaunchTimeout, UsageError, whereabouts
+from course_lib import deadlock, inquiry, linux, outcome, payload, request, worker
+from course_lib.errors import (
+    LaunchInterrupted,
+    LaunchStalled,
+    LaunchTimeout,
+    UsageError,
+)
 from course_lib.output import Screen
 from course_lib.results import Results
 
 _PATIENCE = 1.0  # seconds that a symptom waits for its cause
-_ANSWER = 0.5  # seconds that a rank has to tell where it is
 
 
 def launch(
@@ -36,8 +40,8 @@ def launch(
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
     Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when
-    a rank fails; `LaunchTimeout` and `LaunchInterrupted` with the place where each rank
-    was.
+    a rank fails; `LaunchStalled` a few seconds after all ranks began to wait for each
+    other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
     """
     _refuse_inside_rank()
     asked = request.check(
@@ -76,7 +80,8 @@ class _Launch:
         self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
-        self.written, self.stacks, self.pipes = [], [], []
+        self.written, self.pipes = [], []
+        self.inquiry = inquiry.Inquiry(lambda: self._step(0.01))
         self.events = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
 
@@ -87,7 +92,7 @@ class _Launch:
         try:
             if kind is KeyboardInterrupt and self.host:
                 with _undisturbed():
-                    message, _ = self._whereabouts("interrupted")
+                    message, _ = self._end("interrupted")
                 raise LaunchInterrupted(message) from None
         finally:
             self._stop()
@@ -97,7 +102,7 @@ class _Launch:
                 self.setup,
                 self.body,
                 *self.written,
-                *self.stacks,
+                self.inquiry,
                 *self.pipes,
             ):
                 file.close()
@@ -126,24 +131,30 @@ class _Launch:
 
     def _start_rank(self, rank):
         read, write = os.pipe()
-        pipe, result, stack = open(read, "rb", buffering=0), _file(), _file()
+        pipe, result = open(read, "rb", buffering=0), _file()
+        witness = inquiry.Witness(_file())
         os.set_blocking(read, False)
         self.written.append(result)
-        self.stacks.append(stack)
+        self.inquiry.witnesses.append(witness)
         self.pipes.append(pipe)
         self.events.register(pipe, selectors.EVENT_READ, rank)
-        self.host.start_rank(rank, [write, result.fileno(), stack.fileno()])
+        self.host.start_rank(rank, [write, result.fileno(), *witness.files()])
         os.close(write)
+        witness.given()
 
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
         timeout = self.asked.timeout
         while self._running():
             self._step(0.02)
+            if standings := self.inquiry.stall(set(self.ends)):
+                text, where = self._end("stood still, no rank can go on", standings)
+                raise LaunchStalled(text, kind="stalled", where=where) from None
             late = timeout and time.monotonic() > self.since + timeout
             # on a busy machine all may have ended in the step that found it late
             if late and self._running():
-                self._late(f"not done after {timeout:g} s")
+                text, where = self._end(f"not done after {timeout:g} s")
+                raise LaunchTimeout(text, kind="late", where=where) from None
         if outcome.culprit(self.ends.values()):
             self._fail()
 
@@ -159,7 +170,8 @@ class _Launch:
         for message in self.host.news():
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
-            elif len(self.ends) == 0:
+            else:
+                self.inquiry.pids[message["rank"]] = message["pid"]
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -187,50 +199,30 @@ class _Launch:
         return outcome.settled(self.ends.values()) or waited > _PATIENCE
 
     def _fail(self):
-        where = self._ask_where()
+        standings = self._standings()
         self._stop()
         self.screen.close("failed")
         raise outcome.explain(
             list(self.ends.values()),
-            where,
+            {one.rank: list(one.frames) for one in standings if one.frames},
+            made={one.rank: one.made for one in standings},
             name=self.name,
-            world_size=self.world_size,
         ) from None
 
-    def _late(self, what):
-        message, where = self._whereabouts(what)
-        raise LaunchTimeout(message, kind="late", where=where) from None
+    def _standings(self):
+        """Where all ranks are, before they are stopped."""
+        return self.inquiry.standings(set(self.ends), self.host)
 
-    def _whereabouts(self, what):
+    def _end(self, what, standings=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        where = self._ask_where()
+        standings = standings or self._standings()
         self._stop()
         self.screen.close(what)
         lines = [f"{self.name} on {self.world_size} ranks: {what}", ""]
-        for rank in range(self.world_size):
-            there = (
-                f"was in {whereabouts(where[rank])}" if rank in where else "had ended"
-            )
-            lines.append(f"rank {rank} {there}")
-        return "\n".join(lines), where
-
-    def _ask_where(self):
-        """The stack of every rank that still runs."""
-        alive = [rank for rank in range(len(self.stacks)) if rank not in self.ends]
-        if alive:
-            self.host.signal(signal.SIGUSR1)
-        until, texts = time.monotonic() + _ANSWER, {}
-        while time.monotonic() < until:
-            self._step(0.01)
-            last = texts
-            texts = {
-                rank: _text(self.stacks[rank])
-                for rank in alive
-                if rank not in self.ends
-            }
-            if texts == last and all(texts.values()):
-                break  # a dump is complete when it no longer grows
-        return {rank: stacks.main_stack(text) for rank, text in texts.items()}
+        lines += deadlock.table(standings)
+        why = deadlock.reason(standings)
+        where = {one.rank: list(one.frames) for one in standings if one.frames}
+        return "\n".join(lines + (["", why] if why else [])), where
 
     def results(self):
         """What the ranks returned."""
@@ -297,11 +289,6 @@ def _file():
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("course_lib"), "w+b")
     return tempfile.TemporaryFile("w+b")
-
-
-def _text(file):
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), size, 0).decode(errors="replace")
 
 
 def _load(file):

@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import time
+from typing import NamedTuple
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 0.3  # seconds
@@ -69,11 +70,36 @@ def children() -> list[int]:
 
 def _parent(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            # the name in parentheses may itself hold spaces and parentheses
-            return int(file.read().rpartition(")")[2].split()[1])
+        return int(_fields(f"/proc/{pid}/stat")[1])
     except OSError:
         return None
+
+
+def _fields(path):
+    """State, parent and the rest of a file `stat` of proc(5)."""
+    with open(path) as file:
+        # the name in parentheses may itself hold spaces and parentheses
+        return file.read().rpartition(")")[2].split()
+
+
+class Activity(NamedTuple):
+    """The state of a process's main thread, and how long all its threads computed."""
+
+    state: str  # of proc(5): R runs, S sleeps, D waits for a disk, T is stopped
+    seconds: float
+
+
+def activity(pid: int) -> Activity | None:
+    """What a process does now; None if it has ended, or this is not Linux."""
+    folder, nanoseconds = f"/proc/{pid}/task", 0
+    try:
+        state, threads = _fields(f"{folder}/{pid}/stat")[0], os.listdir(folder)
+    except OSError:
+        return None
+    for thread in threads:
+        with contextlib.suppress(OSError), open(f"{folder}/{thread}/schedstat") as file:
+            nanoseconds += int(file.read().split()[0])
+    return Activity(state, nanoseconds / 1e9)
 
 
 def kill_children(leaders: list[int]) -> None:

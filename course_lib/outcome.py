@@ -3,7 +3,14 @@
 import signal
 from dataclasses import dataclass, field
 
-from course_lib.errors import Frame, LaunchError, is_learners, show_stack, whereabouts
+from course_lib.errors import (
+    Frame,
+    LaunchError,
+    is_learners,
+    ranks_named,
+    show_stack,
+    whereabouts,
+)
 
 # what torch.distributed raises when another rank is gone: a symptom, not the cause
 _LOST = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
@@ -79,12 +86,20 @@ def settled(ends: list[End]) -> bool:
 
 
 def explain(
-    ends: list[End], stacks: dict[int, list[Frame]], *, name: str, world_size: int
+    ends: list[End], stacks: dict[int, list[Frame]], *, made: dict[int, int], name: str
 ) -> LaunchError:
-    """The error for a failed launch; `stacks` are those of ranks that still ran."""
+    """The error for a failed launch; `stacks` are those of ranks that still ran.
+
+    `made` says for every rank how many collectives it has called.
+    """
     end = culprit(ends)
     gone = _gone(end, ends)
-    lines = [f"rank {end.rank} of {world_size} {_what(end, name, gone)}"]
+    what = (
+        _lost(end, name, {rank: made[rank] for rank in [end.rank, *gone]})
+        if gone
+        else _what(end, name)
+    )
+    lines = [f"rank {end.rank} of {len(made)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_still_running(stacks)]
@@ -109,7 +124,7 @@ def _same(end, ends):
         if other is not end and other.status == end.status == "raised"
         if all(other.record[name] == end.record[name] for name in key)
     ]
-    return [f"{_ranks(sorted(ranks))} raised the same."] if ranks else []
+    return [f"{ranks_named(sorted(ranks))} raised the same."] if ranks else []
 
 
 def _gone(end, ends):
@@ -118,13 +133,20 @@ def _gone(end, ends):
     return returned if end.is_symptom else []
 
 
-def _what(end, name, gone):
+def _lost(end, name, made):
+    mine, gone = made.pop(end.rank), list(made)
+    theirs = set(made.values())
+    counts = mine > max(theirs) and len(theirs) == 1
+    call = f" in its collective call {mine}" if counts else ""
+    after = f", after {max(theirs)}" if counts else ""
+    return (
+        f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
+        f" already{after}. Every rank must make the same collective calls."
+    )
+
+
+def _what(end, name):
     record = end.record
-    if gone:
-        return (
-            f"lost its connection: {_ranks(gone)} had returned from {name} already."
-            " Every rank must make the same collective calls."
-        )
     if end.status == "raised":
         return f"raised {record['kind']}: {record['text']}"
     if end.status == "exited":
@@ -172,7 +194,3 @@ def _still_running(stacks):
         for rank, frames in sorted(stacks.items())
         if any(map(is_learners, frames))
     ]
-
-
-def _ranks(numbers):
-    return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers))

@@ -129,10 +129,10 @@ class WarmHost:
             messages.append(message)
         return messages
 
-    def signal(self, number: int) -> None:
-        """Send a signal to all ranks."""
+    def signal(self, number: int, ranks: list[int]) -> None:
+        """Send a signal to these ranks."""
         with self._or_error():
-            wire.send(self.link, {"signal": number})
+            wire.send(self.link, {"signal": number, "ranks": ranks})
 
     @contextlib.contextmanager
     def _or_error(self):

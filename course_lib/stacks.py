@@ -19,9 +19,9 @@ def parse(text: str) -> list[list[Frame]]:
     return [_inside(stack) for stack in stacks]
 
 
-def main_stack(text: str) -> list[Frame]:
+def main_stack(stacks: list[list[Frame]]) -> list[Frame]:
     """The stack that tells where a rank is: the last with a line of the learner's."""
-    stacks = [stack for stack in parse(text) if stack]
+    stacks = [stack for stack in stacks if stack]
     own = [stack for stack in stacks if any(map(is_learners, stack))]
     return (own or stacks or [[]])[-1]
 
