@@ -1,5 +1,6 @@
 """What went wrong, in one message: the rank, the line in the cell, the next step."""
 
+import builtins
 import linecache
 import os
 import site
@@ -60,6 +61,21 @@ def last_error() -> LaunchError:
     if LaunchError.last is None:
         raise UsageError("no launch has failed in this notebook")
     return LaunchError.last
+
+
+_GROUP = getattr(builtins, "BaseExceptionGroup", ())  # since Python 3.11
+
+
+def inner(error: BaseException) -> list[str]:
+    """What belongs to an error beside its message: its notes, the errors of a group."""
+    lines = [str(note) for note in getattr(error, "__notes__", ())]
+    for part in error.exceptions if isinstance(error, _GROUP) else ():
+        lines += [f"  {type(part).__qualname__}: {part}", *_indented(inner(part))]
+    return lines
+
+
+def _indented(lines):
+    return [f"  {line}" for line in lines]
 
 
 class Frame(NamedTuple):

@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
@@ -115,6 +116,15 @@ def kill_children(leaders: list[int]) -> None:
         for pid in children():
             _kill(pid)
         os.waitpid(-1, 0)
+
+
+def kill_orphans(own: Iterable[int]) -> None:
+    """Kill every child but our `own`, and what these leave, to the last."""
+    while orphans := set(children()) - set(own):
+        for pid in orphans:
+            _kill(pid)
+        for pid in orphans:
+            os.waitpid(pid, 0)
 
 
 def _kill(pid):

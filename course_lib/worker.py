@@ -200,8 +200,10 @@ def _chain(error):
 
 def _text(error):
     """The message, cut at a length that a cell can show; `details` hold the whole."""
+    from course_lib.errors import inner
+
     try:
-        text = str(error) or "(no message)"
+        text = "\n".join([str(error) or "(no message)", *inner(error)])
     except Exception:
         return "(its message cannot be shown)"
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."

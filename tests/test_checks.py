@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from course_lib.exercises import exercises
-from tests.conftest import becomes, descendants
+from tests.leftovers import becomes, descendants
 from tests.kernels import Kernel, error, shown
 
 HERE = Path(__file__).parent

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from course_lib import server
 from course_lib.errors import LaunchError, LaunchInterrupted, LaunchTimeout
 from course_lib.launcher import launch
-from tests.conftest import becomes
+from tests.leftovers import becomes
 from tests.kernels import Kernel, error, shown
 
 pytestmark = pytest.mark.faults
