@@ -1,6 +1,6 @@
 """Why ranks wait for each other for ever, and the sentence that mends it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from course_lib.errors import is_learners, ranks_named, whereabouts
 from course_lib.stalls import Standing
@@ -26,16 +26,22 @@ def table(standings: list[Standing]) -> list[str]:
     """A line for each place where ranks are: which, in what call, at what line."""
     places = defaultdict(list)
     for one in standings:
-        places[one.state, one.call, _line(one)].append(one.rank)
-    return [_row(place, ranks) for place, ranks in places.items()]
+        places[one.state, one.call, _line(one), _forked(one)].append(one.rank)
+    return [line for place, ranks in places.items() for line in _rows(place, ranks)]
+
+
+def _forked(one):
+    """How many of its processes are at which line."""
+    lines = Counter(whereabouts(list(stack)) for stack in one.forked)
+    return tuple(lines.items())
 
 
 def _line(one):
     return whereabouts(list(one.frames)) if one.state in ("waits", "works") else ""
 
 
-def _row(place, ranks):
-    state, call, line = place
+def _rows(place, ranks):
+    state, call, line, forked = place
     many = len(ranks) > 1
     said = {
         "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
@@ -43,7 +49,9 @@ def _row(place, ranks):
         "stopped": f"{'are' if many else 'is'} stopped",
         "returned": f"{'have' if many else 'has'} returned",
     }
-    return f"{ranks_named(ranks)} {said[state]}"
+    yield f"{ranks_named(ranks)} {said[state]}"
+    for line, count in forked:
+        yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
 
 
 def reason(standings: list[Standing]) -> str:

@@ -22,6 +22,7 @@ class Witness:
         self.socket.setblocking(False)
         self._heard, self._greeted, self.answer = b"", False, Answer()
         self.waits = False  # for an answer
+        self.children = []  # stacks of the processes that the rank forked
 
     def files(self) -> list[int]:
         """What its rank writes on: the file for stacks, its end of the socket."""
@@ -51,10 +52,10 @@ class Witness:
             with suppress(ValueError):  # two threads of the rank spoke at once
                 self.answer, self.waits = answers.understand(line), False
 
-    def dumped(self) -> str:
-        """What `faulthandler` wrote."""
+    def dumped(self, start: int = 0) -> str:
+        """What `faulthandler` wrote from this byte on."""
         size = os.fstat(self.file.fileno()).st_size
-        return os.pread(self.file.fileno(), size, 0).decode(errors="replace")
+        return os.pread(self.file.fileno(), size, start).decode(errors="replace")
 
     def close(self) -> None:
         """Close all files."""
@@ -104,6 +105,7 @@ class Inquiry:
         self._ask(asked.values())
         if host:
             self._dump(asked, host)
+            self._dump_children(asked)
         return [
             self._standing(rank, stopped=rank in stopped, ended=rank in ended)
             for rank in range(len(self.witnesses))
@@ -139,6 +141,24 @@ class Inquiry:
             found = tuple(stacks.parse(text))
             silent[rank].answer = silent[rank].answer._replace(stacks=found)
 
+    def _dump_children(self, witnesses):
+        """Take the stacks of processes that ranks forked, one after the other."""
+        until = time.monotonic() + _PATIENCE
+        for rank, witness in witnesses.items():
+            for pid in linux.children(self.pids.get(rank, -1)):
+                # a program of its own has no handler: the signal would end it
+                if linux.catches(pid, signal.SIGUSR1):
+                    witness.children.append(self._dump_child(pid, witness, until))
+
+    def _dump_child(self, pid, witness, until):
+        start, last, text = len(witness.dumped()), "", ""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGUSR1)
+        while time.monotonic() < until and not (text and text == last):
+            self._wait()
+            last, text = text, witness.dumped(start)
+        return stacks.of_child(stacks.parse(text))
+
     def _standing(self, rank, *, stopped, ended):
         witness = self.witnesses[rank]
         witness.listen()
@@ -146,7 +166,7 @@ class Inquiry:
             return Standing(rank, "returned", calls=witness.answer.calls)
         if stopped:
             return Standing(rank, "stopped")
-        return standing(rank, witness.answer)
+        return standing(rank, witness.answer, children=witness.children)
 
     def close(self) -> None:
         """Close all files."""

@@ -218,7 +218,7 @@ class _Launch:
         standings = standings or self._standings()
         self._stop()
         self.screen.close(what)
-        lines = [f"{self.name} on {self.world_size} ranks: {what}", ""]
+        lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
         lines += deadlock.table(standings)
         why = deadlock.reason(standings)
         where = {one.rank: list(one.frames) for one in standings if one.frames}
@@ -261,7 +261,7 @@ class _Launch:
 
 def describe(world_size: int) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
-    count = f"{world_size} rank{'s' if world_size > 1 else ''}"
+    count = _counted(world_size)
     gpus = torch.cuda.device_count()
     if gpus >= world_size:
         return f"{count}, one GPU each"
@@ -271,6 +271,10 @@ def describe(world_size: int) -> str:
         else ""
     )
     return f"{count} on the CPU, one thread each{why}"
+
+
+def _counted(ranks):
+    return f"{ranks} rank{'s' if ranks > 1 else ''}"
 
 
 def _host():

@@ -61,12 +61,28 @@ def use_huge_pages() -> None:
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
 
 
-def children() -> list[int]:
-    """The process ids of this process's children."""
-    parents = {
-        int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()
-    }
-    return [pid for pid, parent in parents.items() if parent == os.getpid()]
+def children(of: int | None = None) -> list[int]:
+    """The process ids of the children of a process, of this one if none is named."""
+    of = of or os.getpid()
+    names = _names("/proc")
+    return [int(name) for name in names if name.isdigit() and _parent(name) == of]
+
+
+def _names(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:  # this is not Linux
+        return []
+
+
+def catches(pid: int, number: int) -> bool:
+    """True if a process has a handler for this signal, which would end it otherwise."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            fields = dict(line.split(":", 1) for line in file)
+    except OSError:
+        return False
+    return bool(int(fields["SigCgt"], 16) >> (number - 1) & 1)
 
 
 def _parent(pid):

@@ -26,6 +26,13 @@ def main_stack(stacks: list[list[Frame]]) -> list[Frame]:
     return (own or stacks or [[]])[-1]
 
 
+def of_child(stacks: list[list[Frame]]) -> list[Frame]:
+    """Where a forked process is: without the frames that it has from its parent."""
+    stack = main_stack(stacks)
+    starts = [i for i, frame in enumerate(stack) if frame.function == "_bootstrap"]
+    return stack[starts[-1] + 1 :] if starts else stack
+
+
 def _inside(stack):
     """The stack without the frames that belong to starting the rank."""
     first = next((i for i, frame in enumerate(stack) if is_learners(frame)), 0)

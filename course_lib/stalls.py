@@ -26,7 +26,8 @@ _WRAPPERS = ("wrapper", "inner", "create")
 class Standing:
     """Where one rank stands: `waits`, `works`, `stopped` or `returned`; in which call.
 
-    `frames` is its stack, `calls` the collectives that it has called so far.
+    `frames` is its stack, `calls` the collectives that it has called so far, `forked`
+    the stacks of the processes that it started.
     """
 
     rank: int
@@ -34,6 +35,7 @@ class Standing:
     call: str = ""
     frames: tuple[Frame, ...] = ()
     calls: tuple[Call, ...] = ()
+    forked: tuple[tuple[Frame, ...], ...] = ()
 
     @property
     def made(self) -> int:
@@ -84,16 +86,18 @@ def _rests(activity, before, passed):
     return idle and activity.state not in ("R", "D")
 
 
-def standing(rank: int, answer: Answer) -> Standing:
-    """Where a rank stands that gave this answer."""
+def standing(rank: int, answer: Answer, children=()) -> Standing:
+    """Where a rank stands that gave this answer, and the processes that it forked."""
+    forked = tuple(tuple(stack) for stack in children if any(map(is_learners, stack)))
     stacks = answer.stacks
     own = [stack for stack in stacks if any(map(is_learners, stack))]
     found = [_awaited(stack, answer.calls) for stack in own]
     waits = [(call, stack) for call, stack in zip(found, own) if call != "join"]
     if not waits or not all(found):
-        return Standing(rank, "works", "", tuple(main_stack(stacks)), answer.calls)
+        frames = tuple(main_stack(stacks))
+        return Standing(rank, "works", "", frames, answer.calls, forked)
     call, stack = waits[-1]
-    return Standing(rank, "waits", call, tuple(stack), answer.calls)
+    return Standing(rank, "waits", call, tuple(stack), answer.calls, forked)
 
 
 def _awaited(stack, calls):

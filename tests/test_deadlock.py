@@ -125,3 +125,12 @@ def test_ranks_at_one_place_share_a_line_of_the_table():
         "ranks 0-14 wait in barrier: t.py, line 5, in train",
         "rank 15 is stopped",
     ]
+
+
+def test_processes_that_a_rank_started_stand_below_it():
+    add = (Frame("t.py", 9, "add"),)
+    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), forked=(add, add))
+    assert deadlock.table([one]) == [
+        "rank 0 was in t.py, line 5, in train",
+        "  2 processes that it started: t.py, line 9, in add",
+    ]

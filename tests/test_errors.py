@@ -1,6 +1,7 @@
 """Errors name the learner's line and fold the rest."""
 
 import linecache
+import multiprocessing.process
 import sysconfig
 
 from course_lib import errors, stacks
@@ -89,3 +90,14 @@ def test_a_dump_of_stacks_is_read_outermost_first():
 def test_a_dump_without_a_line_of_the_learner_is_still_read():
     assert stacks.main_stack(stacks.parse(DUMP.split("\n\n")[0]))[-1].function == "wait"
     assert stacks.main_stack(stacks.parse("")) == []
+
+
+def test_a_forked_process_is_told_without_the_frames_of_its_parent():
+    process = multiprocessing.process.__file__
+    parent = [errors.Frame("cell.py", 5, "train"), errors.Frame(process, 1, "start")]
+    started = [
+        errors.Frame(process, 2, "_bootstrap"),
+        errors.Frame("cell.py", 9, "add"),
+    ]
+    assert stacks.of_child([parent + started]) == started[1:]
+    assert stacks.of_child([parent]) == parent

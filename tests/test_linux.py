@@ -1,13 +1,16 @@
 """The Linux calls below the launcher."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 
 from course_lib import linux
+from tests.leftovers import becomes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -33,6 +36,7 @@ def test_a_whole_family_is_killed_though_its_members_left_the_session():
     code = """
 import subprocess, time
 from course_lib import linux
+from tests.leftovers import becomes
 linux.adopt_orphans()
 nested = "setsid sleep 4711 & setsid sh -c 'setsid sleep 4712 & sleep 4713' & wait"
 parent = subprocess.Popen(["setsid", "sh", "-c", nested], start_new_session=True)
@@ -46,3 +50,37 @@ print(linux.children())
     assert done.stdout == "[]\n", done.stderr
     found = subprocess.run(["pgrep", "-f", "^sleep 471[123]$"], capture_output=True)
     assert found.stdout == b""
+
+
+@pytest.fixture
+def sleeper():
+    child = subprocess.Popen(["sleep", "1000"])
+    yield child.pid
+    child.kill()
+    child.wait()
+
+
+def test_a_sleeping_process_rests_and_a_stopped_one_is_told_apart(sleeper):
+    assert becomes(lambda: linux.activity(sleeper).state == "S")
+    before = linux.activity(sleeper).seconds
+    os.kill(sleeper, signal.SIGSTOP)
+    assert becomes(lambda: linux.activity(sleeper).state == "T")
+    assert linux.activity(sleeper).seconds - before < 0.1
+
+
+def test_the_time_that_all_threads_compute_is_counted():
+    before, until = linux.activity(os.getpid()).seconds, time.thread_time() + 0.1
+    while time.thread_time() < until:
+        pass
+    assert linux.activity(os.getpid()).seconds - before >= 0.09
+
+
+def test_a_process_that_is_gone_does_nothing(sleeper):
+    assert linux.activity(1 << 22) is None
+    assert not linux.catches(1 << 22, signal.SIGINT)
+
+
+def test_a_signal_that_would_end_a_process_is_told_apart(sleeper):
+    assert linux.catches(os.getpid(), signal.SIGINT)
+    assert becomes(lambda: linux.activity(sleeper).state == "S")
+    assert not linux.catches(sleeper, signal.SIGINT)

@@ -181,3 +181,25 @@ def test_an_endless_loop_is_shown_by_its_line_at_an_interrupt(kernel):
     assert "LaunchInterrupted: train on 2 ranks: interrupted" in text
     assert "in train: " in text
     assert launches(kernel)
+
+
+@pytest.mark.fault(3, "processes that a rank forked wait: at the timeout")
+def test_processes_that_a_rank_started_are_shown_below_it(kernel):
+    code = """def add(lock):
+    lock.acquire()  # and never gives it back
+
+def train(rank, world_size):
+    lock = torch.multiprocessing.Lock()
+    adds = torch.multiprocessing.Process
+    processes = [adds(target=add, args=(lock,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    now()
+    for process in processes:
+        process.join()
+
+cl.launch(train, world_size=1, timeout=3)"""
+    text = failed(kernel, code)
+    assert "rank 0 was in cell In[" in text and "process.join()" in text
+    assert "  2 processes that it started: cell In[" in text
+    assert "line 2, in add: lock.acquire()" in text
