@@ -55,7 +55,8 @@ def start(patience: float) -> None:
 
 
 def _answer():
-    with socket.socket(fileno=os.dup(_socket)) as asked:
+    # the launch may be over, or the learner have closed all files
+    with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
         asked.sendall(b"\n")  # from now on there are answers
         while asked.recv(1):
             asked.sendall(_said(_stacks(), calls.read(calls.entries())))
