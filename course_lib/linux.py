@@ -71,7 +71,7 @@ def children(of: int | None = None) -> list[int]:
 def _names(folder):
     try:
         return os.listdir(folder)
-    except OSError:  # this is not Linux
+    except OSError:  # the process has ended, or this is not Linux
         return []
 
 
@@ -102,21 +102,21 @@ def _fields(path):
 class Activity(NamedTuple):
     """The state of a process's main thread, and how long all its threads computed."""
 
-    state: str  # of proc(5): R runs, S sleeps, D waits for a disk, T is stopped
+    state: str  # of proc(5): R runs, S sleeps, T is stopped; D if any waits for a disk
     seconds: float
 
 
 def activity(pid: int) -> Activity | None:
     """What a process does now; None if it has ended, or this is not Linux."""
-    folder, nanoseconds = f"/proc/{pid}/task", 0
-    try:
-        state, threads = _fields(f"{folder}/{pid}/stat")[0], os.listdir(folder)
-    except OSError:
-        return None
-    for thread in threads:
-        with contextlib.suppress(OSError), open(f"{folder}/{thread}/schedstat") as file:
-            nanoseconds += int(file.read().split()[0])
-    return Activity(state, nanoseconds / 1e9)
+    states, nanoseconds = {}, 0
+    for thread in _names(f"/proc/{pid}/task"):
+        folder = f"/proc/{pid}/task/{thread}"
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            states[int(thread)] = _fields(f"{folder}/stat")[0]
+            with open(f"{folder}/schedstat") as file:
+                nanoseconds += int(file.read().split()[0])
+    state = "D" if "D" in states.values() else states.get(pid)
+    return Activity(state, nanoseconds / 1e9) if state else None
 
 
 def kill_children(leaders: list[int]) -> None:
