@@ -171,7 +171,8 @@ def _skipped(waiting):
     past = [rank for rank, frame in lines.items() if frame.line > first]
     if len(functions) > 1 or not past:
         return ""
-    return f" Does an `if`, a shorter loop or a caught error keep {ranks_named(past)} from line {first}?"
+    reasons = "an `if`, a shorter loop or a caught error"
+    return f" Does {reasons} keep {ranks_named(past)} from line {first}?"
 
 
 def _own(one):
