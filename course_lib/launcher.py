@@ -84,11 +84,13 @@ class _Launch:
         return self
 
     def __exit__(self, kind, *_):
+        with _undisturbed():
+            self._leave(kind)
+
+    def _leave(self, kind):
         try:
-            if kind is KeyboardInterrupt and self.host:
-                with _undisturbed():
-                    message, _ = self._whereabouts("interrupted")
-                raise LaunchInterrupted(message) from None
+            if kind is KeyboardInterrupt:
+                raise LaunchInterrupted(self._interrupted()) from None
         finally:
             self._stop()
             self.events.close()
@@ -200,6 +202,12 @@ class _Launch:
     def _late(self, what):
         message, where = self._whereabouts(what)
         raise LaunchTimeout(message, kind="late", where=where) from None
+
+    def _interrupted(self):
+        if self.host:
+            return self._whereabouts("interrupted")[0]
+        when = "after they had ended" if self.pipes else "before they were started"
+        return f"{self.name} on {self.world_size} ranks: interrupted {when}"
 
     def _whereabouts(self, what):
         """Stop all ranks; a message that tells where each one was, and the stacks."""

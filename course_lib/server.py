@@ -121,7 +121,7 @@ class WarmHost:
     def news(self) -> list[dict]:
         """The messages that came since the last look: ranks that started or ended."""
         messages = []
-        while wire.waits(self.link):
+        while not self._closed and wire.waits(self.link):
             message, _ = wire.receive(self.link)
             if message is None or "broken" in message:
                 raise self._error(message)
@@ -131,8 +131,15 @@ class WarmHost:
 
     def signal(self, number: int) -> None:
         """Send a signal to all ranks."""
+        if self._closed:
+            return
         with self._or_error():
             wire.send(self.link, {"signal": number})
+
+    @property
+    def _closed(self):
+        """True after `close`, also one that an interrupt cut short."""
+        return self.link.fileno() < 0
 
     @contextlib.contextmanager
     def _or_error(self):
@@ -154,6 +161,8 @@ class WarmHost:
 
     def close(self) -> None:
         """End all processes of the launch and wait until they are gone."""
+        if self._closed:
+            return
         with self.link:
             with contextlib.suppress(OSError):
                 self.link.shutdown(socket.SHUT_WR)

@@ -48,7 +48,11 @@ class Cells:
 
     def until_shown(self, message_id, text):
         """Messages of a cell until it has shown `text`."""
-        return self.finish(message_id, until=lambda message: text in str(message))
+
+        def shows(message):
+            return message["msg_type"] != "execute_input" and text in str(message)
+
+        return self.finish(message_id, until=shows)
 
 
 class Kernel(Cells):
