@@ -203,6 +203,7 @@ def main(control: int, owner: int) -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     linux.adopt_orphans()  # of an agent that is killed
     _warm_up()
+    linux.meet_without_files()  # so will the ranks
     wanted, agents = list(_WANTED_LATER), {}
     while True:
         files, patience = [control, owner, *agents], _IDLE if wanted else None

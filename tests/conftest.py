@@ -28,7 +28,6 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(line)
 
 
-
 @pytest.fixture
 def nothing_left():
     """After the test no process, file or listening socket of it may be there."""

@@ -1,8 +1,6 @@
 """What a launch may leave behind: processes, files, listening sockets."""
 
 import glob
-import os
-import tempfile
 import time
 
 import psutil
@@ -57,8 +55,7 @@ def _serves(process):
 
 def shared_files():
     """Files of a launch: shared memory, what is in the temporary folders of kernels."""
-    ours = os.path.join(tempfile.gettempdir(), "course_lib*")
-    named = {path for pattern in (*_SHARED, ours) for path in glob.glob(pattern)}
+    named = {path for pattern in _SHARED for path in glob.glob(pattern)}
     theirs = {str(path) for path in kernels.FOLDERS.glob("*/**/*")}
     return named | {path for path in theirs if _CACHE not in path}
 

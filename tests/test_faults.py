@@ -17,8 +17,8 @@ import torch.distributed as dist
 from course_lib import server
 from course_lib.errors import LaunchError, LaunchInterrupted, LaunchTimeout
 from course_lib.launcher import launch
-from tests.leftovers import becomes
 from tests.kernels import Kernel, error, shown
+from tests.leftovers import becomes
 
 pytestmark = pytest.mark.faults
 

@@ -39,7 +39,7 @@ parent = subprocess.Popen(["setsid", "sh", "-c", nested], start_new_session=True
 sleepers = ["pgrep", "-f", "^sleep 471[123]$"]
 while len(subprocess.run(sleepers, capture_output=True).stdout.split()) < 3:
     time.sleep(0.01)
-linux.kill_children([parent.pid])
+linux.kill_children()
 print(linux.children())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

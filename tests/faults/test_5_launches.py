@@ -125,7 +125,8 @@ LEAVE = "lambda rank, world_size: os._exit(3)"
 
 
 @pytest.mark.parametrize(
-    "fn", [case(5, "ten launches in a row", "rank_of"), case(5, "ten failed ones", LEAVE)]
+    "fn",
+    [case(5, "ten launches in a row", "rank_of"), case(5, "ten failed ones", LEAVE)],
 )
 def test_ten_launches_in_a_row_leave_no_open_files(kernel, fn):
     cell = f"""for _ in range(10):
