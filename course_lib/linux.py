@@ -108,7 +108,7 @@ def _parent(pid):
 
 
 def kill_children() -> set[int]:
-    """Kill every child, daemons of other sessions too; all that there were come back."""
+    """Kill every child, daemons too, and give back the numbers of all there were."""
     family = set()
     # what tidies up shared memory needs a moment for it, once all others are gone
     until = time.monotonic() + _TIDYING

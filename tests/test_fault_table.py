@@ -12,7 +12,9 @@ FAULTS = {
 
 def test_a_row_passes_when_all_its_faults_do():
     ends = dict.fromkeys("abcd", "passed")
-    assert list(lines(FAULTS, ends)) == ["fault table: 2 of 9 rows, 4 of 4 faults passed"]
+    assert list(lines(FAULTS, ends)) == [
+        "fault table: 2 of 9 rows, 4 of 4 faults passed"
+    ]
 
 
 def test_a_fault_that_did_not_pass_is_named_and_its_row_does_not_count():
