@@ -90,13 +90,15 @@ def current() -> Server:
 
 
 @atexit.register
-def _end():
-    """End the server with this process, without waiting for what it imports."""
+def close() -> None:
+    """End the server of this process at once; the next launch starts a new one."""
+    global _current
     if _current is not None and _current.owner == os.getpid():
         _current.control.close()
-        _current.process.kill()
+        _current.process.kill()  # without waiting for what it imports
         _current.process.wait()
         _current.log.close()
+        _current = None
 
 
 class WarmHost:

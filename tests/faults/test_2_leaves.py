@@ -7,6 +7,7 @@ import pytest
 
 from tests.fault_table import case
 from tests.faults.cells import failed, fault, launches, value
+from tests.kernels import error
 from tests.leftovers import becomes, lives
 
 FILL = "x = [torch.ones(1 << 22) for _ in range(1 << 20)]"
@@ -171,4 +172,10 @@ def test_a_server_killed_during_a_launch_is_an_error(kernel):
 cl.launch(train, world_size=1)"""
     text = failed(kernel, cell)
     assert "ended, and the ranks with it. Launch again" in text
+    assert launches(kernel)
+
+
+def test_a_server_that_was_closed_is_replaced(kernel):
+    close = "from course_lib import server; server.close(); server.close()"
+    assert error(kernel.run(close)) is None
     assert launches(kernel)

@@ -4,11 +4,12 @@ import pytest
 
 from tests.fault_table import case
 from tests.faults.cells import failed, launches, value
-from tests.leftovers import becomes
 
 # what a process would notice; the random state as a number that it leads to
 STATE = """import random, numpy, signal, resource, warnings
 def state(rank=0, world_size=1):
+    # what the server imports while it is idle leaves traces, too
+    import course_lib.recorder, torch._dynamo
     old = os.umask(0)
     os.umask(old)
     environ = {k: v for k, v in os.environ.items() if k not in ours}
@@ -35,9 +36,6 @@ NEXT = "list(cl.launch(state, world_size=2))"
 @pytest.fixture(scope="module")
 def watched(kernel):
     kernel.run(STATE)
-    # the server goes on importing after its first launch
-    late = "cl.launch(lambda rank, world_size: 'torch._dynamo' in sys.modules)[0]"
-    assert becomes(lambda: "True" in value(kernel, late))
     return kernel
 
 
