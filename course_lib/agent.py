@@ -14,14 +14,14 @@ import socket
 import time
 import traceback
 
-from course_lib import linux, rendezvous, wire, worker
+from course_lib import leftovers, linux, rendezvous, wire, worker
 
 _kept = []  # the store: to close it in order takes longer than to start a rank
 
 
 def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
     """Run one launch in this freshly forked process, which ends here."""
-    ranks = {}
+    ranks, born = {}, time.time()
     try:
         os.setsid()
         linux.adopt_orphans()
@@ -29,9 +29,13 @@ def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> Non
     except BaseException:
         wire.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
-        linux.kill_children([pid for pid, _ in ranks.values()])
-        link.close()
-        os._exit(0)
+        try:
+            family = linux.kill_children()
+            if len(family) > len(ranks):  # a rank alone shares nothing
+                leftovers.remove(family, born)
+        finally:
+            link.close()
+            os._exit(0)
 
 
 def _run(link, owner, job, *, files, ranks):

@@ -6,7 +6,7 @@ import socket
 import time
 from contextlib import suppress
 
-from course_lib import answers, linux, stacks
+from course_lib import answers, proc, stacks
 from course_lib.answers import Answer
 from course_lib.stalls import EVERY, Standing, Watch, standing
 
@@ -114,7 +114,7 @@ class Inquiry:
     def _activities(self, ended):
         """What the ranks that have not ended do; None where that cannot be seen."""
         pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
-        return {rank: linux.activity(pid) for rank, pid in pids.items()}
+        return {rank: proc.activity(pid) for rank, pid in pids.items()}
 
     def _ask(self, witnesses):
         """Let ranks that can answer say where they are; each `answer` has it then."""
@@ -145,9 +145,9 @@ class Inquiry:
         """Take the stacks of processes that ranks forked, one after the other."""
         until = time.monotonic() + _PATIENCE
         for rank, witness in witnesses.items():
-            for pid in linux.children(self.pids.get(rank, -1)):
+            for pid in proc.children(self.pids.get(rank, -1)):
                 # a program of its own has no handler: the signal would end it
-                if linux.catches(pid, signal.SIGUSR1):
+                if proc.catches(pid, signal.SIGUSR1):
                     witness.children.append(self._dump_child(pid, witness, until))
 
     def _dump_child(self, pid, witness, until):

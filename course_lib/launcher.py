@@ -89,11 +89,13 @@ class _Launch:
         return self
 
     def __exit__(self, kind, *_):
+        with _undisturbed():
+            self._leave(kind)
+
+    def _leave(self, kind):
         try:
-            if kind is KeyboardInterrupt and self.host:
-                with _undisturbed():
-                    message, _ = self._end("interrupted")
-                raise LaunchInterrupted(message) from None
+            if kind is KeyboardInterrupt:
+                raise LaunchInterrupted(self._interrupted()) from None
         finally:
             self._stop()
             self.events.close()
@@ -212,6 +214,12 @@ class _Launch:
     def _standings(self):
         """Where all ranks are, before they are stopped."""
         return self.inquiry.standings(set(self.ends), self.host)
+
+    def _interrupted(self):
+        if self.host:
+            return self._end("interrupted")[0]
+        when = "after they had ended" if self.pipes else "before they were started"
+        return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
 
     def _end(self, what, standings=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""

@@ -2,11 +2,13 @@
 
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from course_lib import leftovers, proc
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 0.3  # seconds
@@ -32,6 +34,23 @@ def write_by_line() -> None:
     """Let what C code prints leave this process at the end of each line."""
     libc, by_line = ctypes.CDLL(None), 1
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, by_line, 0)
+
+
+def meet_without_files() -> None:
+    """Let processes of multiprocessing meet at sockets that have no file.
+
+    DataLoader workers that are killed would leave theirs in the temporary folder.
+    """
+    from multiprocessing import connection
+
+    made, usual = itertools.count(), connection.arbitrary_address
+
+    def arbitrary_address(family):
+        if family != "AF_UNIX":
+            return usual(family)
+        return f"\0course_lib-{os.getpid()}-{next(made)}"
+
+    connection.arbitrary_address = arbitrary_address
 
 
 def adopt_orphans() -> None:
@@ -61,82 +80,28 @@ def use_huge_pages() -> None:
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
 
 
-def children(of: int | None = None) -> list[int]:
-    """The process ids of the children of a process, of this one if none is named."""
-    of = of or os.getpid()
-    names = _names("/proc")
-    return [int(name) for name in names if name.isdigit() and _parent(name) == of]
-
-
-def _names(folder):
-    try:
-        return os.listdir(folder)
-    except OSError:  # the process has ended, or this is not Linux
-        return []
-
-
-def catches(pid: int, number: int) -> bool:
-    """True if a process has a handler for this signal, which would end it otherwise."""
-    try:
-        with open(f"/proc/{pid}/status") as file:
-            fields = dict(line.split(":", 1) for line in file)
-    except OSError:
-        return False
-    return bool(int(fields["SigCgt"], 16) >> (number - 1) & 1)
-
-
-def _parent(pid):
-    try:
-        return int(_fields(f"/proc/{pid}/stat")[1])
-    except OSError:
-        return None
-
-
-def _fields(path):
-    """State, parent and the rest of a file `stat` of proc(5)."""
-    with open(path) as file:
-        # the name in parentheses may itself hold spaces and parentheses
-        return file.read().rpartition(")")[2].split()
-
-
-class Activity(NamedTuple):
-    """The state of a process's main thread, and how long all its threads computed."""
-
-    state: str  # of proc(5): R runs, S sleeps, T is stopped; D if any waits for a disk
-    seconds: float
-
-
-def activity(pid: int) -> Activity | None:
-    """What a process does now; None if it has ended, or this is not Linux."""
-    states, nanoseconds = {}, 0
-    for thread in _names(f"/proc/{pid}/task"):
-        folder = f"/proc/{pid}/task/{thread}"
-        with contextlib.suppress(OSError):  # it may have ended meanwhile
-            states[int(thread)] = _fields(f"{folder}/stat")[0]
-            with open(f"{folder}/schedstat") as file:
-                nanoseconds += int(file.read().split()[0])
-    state = "D" if "D" in states.values() else states.get(pid)
-    return Activity(state, nanoseconds / 1e9) if state else None
-
-
-def kill_children(leaders: list[int]) -> None:
-    """Kill `leaders`, then every other child and what they leave, to the last."""
-    for pid in leaders:
-        _kill(pid)
-    # what tidies up shared memory after its process needs a moment for it
+def kill_children() -> set[int]:
+    """Kill every child, daemons too, and give back the numbers of all there were."""
+    family = set()
+    # what tidies up shared memory needs a moment for it, once all others are gone
     until = time.monotonic() + _TIDYING
-    while _reap() and time.monotonic() < until:
+    while _reap(family) and time.monotonic() < until:
+        for pid in proc.descendants():
+            family.add(pid)
+            if not leftovers.tidies(pid):
+                _kill(pid)
         time.sleep(0.005)
-    # orphans come to us when their parent ends, daemons of other sessions too
-    while _reap():
-        for pid in children():
+    # orphans come to us when their parent ends
+    while _reap(family):
+        for pid in proc.children():
             _kill(pid)
         os.waitpid(-1, 0)
+    return family
 
 
 def kill_orphans(own: Iterable[int]) -> None:
     """Kill every child but our `own`, and what these leave, to the last."""
-    while orphans := set(children()) - set(own):
+    while orphans := set(proc.children()) - set(own):
         for pid in orphans:
             _kill(pid)
         for pid in orphans:
@@ -148,11 +113,11 @@ def _kill(pid):
         os.kill(pid, signal.SIGKILL)
 
 
-def _reap():
-    """Take note of all children that have ended; True while others live."""
+def _reap(ended):
+    """Add the children that have ended to a set; True while others live."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            ended.add(pid)
     except ChildProcessError:
         return False
     return True

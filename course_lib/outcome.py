@@ -3,6 +3,7 @@
 import signal
 from dataclasses import dataclass, field
 
+from course_lib import shortage
 from course_lib.errors import (
     Frame,
     LaunchError,
@@ -103,6 +104,7 @@ def explain(
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_still_running(stacks)]
+    lines += shortage.advice(_reason(end))
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -113,6 +115,12 @@ def explain(
         kind=end.record["kind"] if kind == "raised" else kind,
         where=stacks if kind != "lost" else {end.rank: end.frames, **stacks},
     )
+
+
+def _reason(end):
+    """What the rank said of its end, for `shortage.advice`."""
+    texts = [text for _, text in end.record.get("chain", [])]
+    return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
 
 
 def _same(end, ends):
@@ -165,6 +173,7 @@ def _what(end, name):
 
 
 _MEANINGS = {
+    signal.SIGBUS: "a crash in compiled code, as when shared memory is full",
     signal.SIGSEGV: "a crash in compiled code",
     signal.SIGABRT: (
         "a crash in compiled code:"

@@ -90,13 +90,15 @@ def current() -> Server:
 
 
 @atexit.register
-def _end():
-    """End the server with this process, without waiting for what it imports."""
+def close() -> None:
+    """End the server of this process at once; the next launch starts a new one."""
+    global _current
     if _current is not None and _current.owner == os.getpid():
         _current.control.close()
-        _current.process.kill()
+        _current.process.kill()  # without waiting for what it imports
         _current.process.wait()
         _current.log.close()
+        _current = None
 
 
 class WarmHost:
@@ -121,7 +123,7 @@ class WarmHost:
     def news(self) -> list[dict]:
         """The messages that came since the last look: ranks that started or ended."""
         messages = []
-        while wire.waits(self.link):
+        while not self._closed and wire.waits(self.link):
             message, _ = wire.receive(self.link)
             if message is None or "broken" in message:
                 raise self._error(message)
@@ -131,8 +133,15 @@ class WarmHost:
 
     def signal(self, number: int, ranks: list[int]) -> None:
         """Send a signal to these ranks."""
+        if self._closed:
+            return
         with self._or_error():
             wire.send(self.link, {"signal": number, "ranks": ranks})
+
+    @property
+    def _closed(self):
+        """True after `close`, also one that an interrupt cut short."""
+        return self.link.fileno() < 0
 
     @contextlib.contextmanager
     def _or_error(self):
@@ -154,6 +163,8 @@ class WarmHost:
 
     def close(self) -> None:
         """End all processes of the launch and wait until they are gone."""
+        if self._closed:
+            return
         with self.link:
             with contextlib.suppress(OSError):
                 self.link.shutdown(socket.SHUT_WR)
@@ -194,6 +205,7 @@ def main(control: int, owner: int) -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     linux.adopt_orphans()  # of an agent that is killed
     _warm_up()
+    linux.meet_without_files()  # so will the ranks
     wanted, agents = list(_WANTED_LATER), {}
     while True:
         files, patience = [control, owner, *agents], _IDLE if wanted else None

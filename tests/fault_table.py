@@ -3,7 +3,7 @@
 A test is entered by `@pytest.mark.fault(row, "what it causes")`.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 import pytest
@@ -47,19 +47,22 @@ def summary(config, stats):
 
 
 def lines(faults, outcomes):
-    """How many rows and faults passed; a line for each row that did not wholly."""
+    """How many rows and faults passed; a line for each row of which some did not.
+
+    A row passes when all that this machine can cause passed; what it cannot is named.
+    """
     rows = defaultdict(list)
     for test, fault in faults.items():
         rows[fault.row].append((fault.what, outcomes.get(test, "not run")))
-    whole = [
-        row for row, ends in rows.items() if {end for _, end in ends} == {"passed"}
-    ]
-    passed = sum(end == "passed" for end in outcomes.values())
-    head = f"{len(whole)} of {ROWS} rows, {passed} of {len(faults)} faults passed"
+    whole = sum(
+        {end for _, end in ends} - {"skipped"} == {"passed"} for ends in rows.values()
+    )
+    count = Counter(outcomes.values())
+    caused = len(faults) - count["skipped"]
+    head = f"{whole} of {ROWS} rows, {count['passed']} of {caused} faults passed"
     yield f"fault table: {head}"
-    for row in range(1, ROWS + 1):
-        missing = _missing(rows[row])
-        if missing:
+    for row, ends in sorted(rows.items()):
+        if missing := _missing(ends):
             yield f"  row {row}: {missing}"
 
 

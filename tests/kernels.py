@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -48,7 +49,11 @@ class Cells:
 
     def until_shown(self, message_id, text):
         """Messages of a cell until it has shown `text`."""
-        return self.finish(message_id, until=lambda message: text in str(message))
+
+        def shows(message):
+            return message["msg_type"] != "execute_input" and text in str(message)
+
+        return self.finish(message_id, until=shows)
 
 
 class Kernel(Cells):
@@ -59,7 +64,8 @@ class Kernel(Cells):
         # a cell writes here when its fault happened; not a file that is left behind
         self.mark = self.tmp.with_suffix(".mark")
         self.manager = KernelManager()
-        self.manager.kernel_spec.argv = [*within, *self.manager.kernel_spec.argv]
+        _, *rest = self.manager.kernel_spec.argv
+        self.manager.kernel_spec.argv = [*within, sys.executable, *rest]
         places = {"TMPDIR": str(self.tmp), "FAULT_MARK": str(self.mark)}
         self.manager.start_kernel(env={**os.environ, **places, **(env or {})}, cwd=cwd)
         super().__init__(self.manager.client())

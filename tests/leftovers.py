@@ -1,8 +1,6 @@
 """What a launch may leave behind: processes, files, listening sockets."""
 
 import glob
-import os
-import tempfile
 import time
 
 import psutil
@@ -10,8 +8,6 @@ import psutil
 from tests import kernels
 
 _SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
-_OURS = ("course_lib*", "torch-shm-dir-*", "pytorch-errorfile-*", "pymp-*")
-
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
 
 
@@ -59,8 +55,7 @@ def _serves(process):
 
 def shared_files():
     """Files of a launch: shared memory, what is in the temporary folders of kernels."""
-    ours = (os.path.join(tempfile.gettempdir(), name) for name in _OURS)
-    named = {path for pattern in (*_SHARED, *ours) for path in glob.glob(pattern)}
+    named = {path for pattern in _SHARED for path in glob.glob(pattern)}
     theirs = {str(path) for path in kernels.FOLDERS.glob("*/**/*")}
     return named | {path for path in theirs if _CACHE not in path}
 

@@ -141,20 +141,19 @@ def test_an_error_in_a_thread_is_shown_and_the_rank_goes_on_as_in_python(kernel)
 
 @pytest.mark.fault(1, "in a thread whose result is asked for")
 def test_an_error_in_a_thread_pool_is_one_of_the_rank(kernel):
-    pool = (
-        "import concurrent.futures as c; c.ThreadPoolExecutor().submit(late).result()"
-    )
-    cell = f"""def late():
+    cell = """from concurrent.futures import ThreadPoolExecutor
+
+def late():
     now()
     missing + 1
 
 def train(rank, world_size):
-    {pool}
+    ThreadPoolExecutor().submit(late).result()
 
 cl.launch(train, world_size=1)"""
     text = failed(kernel, cell)
     assert "rank 0 of 1 raised NameError" in text
-    assert "-->   3      missing + 1" in text
+    assert "-->   5      missing + 1" in text
 
 
 @pytest.mark.fault(1, "several errors in one group")
