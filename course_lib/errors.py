@@ -165,7 +165,7 @@ def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
     if not frames:
-        return "an unknown place: it gave no answer, still starting or stopped"
+        return "an unknown place: no answer, still starting or stopping"
     if not own:
         return f"{frames[-1].function}, outside your code"
     linecache.checkcache(own[-1].file)

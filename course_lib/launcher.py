@@ -1,19 +1,25 @@
 """Start ranks from a notebook cell, show what they print, collect what they return."""
 
-import contextlib
 import os
 import pickle
 import selectors
-import signal
 import socket
 import tempfile
-import threading
 import time
 from dataclasses import replace
 
 import torch
 
-from course_lib import deadlock, inquiry, linux, outcome, payload, request, worker
+from course_lib import (
+    deadlock,
+    inquiry,
+    interrupts,
+    linux,
+    outcome,
+    payload,
+    request,
+    worker,
+)
 from course_lib.errors import (
     LaunchInterrupted,
     LaunchStalled,
@@ -58,10 +64,18 @@ def launch(
 
 def run(asked: request.Request, *, quiet: bool = False) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints."""
-    with _Launch(asked, quiet=quiet) as launched:
-        launched.start()
-        launched.follow()
-        return launched.results()
+    with interrupts.at_most_one():
+        launched = _Launch(asked, quiet=quiet)
+        try:
+            launched.start()
+            launched.follow()
+            results = launched.results()
+            launched.close()  # here, where an interrupt of it is answered
+            return results
+        except KeyboardInterrupt:
+            raise LaunchInterrupted(launched.interrupted()) from None
+        finally:
+            launched.close()
 
 
 def _refuse_inside_rank():
@@ -84,30 +98,6 @@ class _Launch:
         self.inquiry = inquiry.Inquiry(lambda: self._step(0.01))
         self.events = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        with _undisturbed():
-            self._leave(kind)
-
-    def _leave(self, kind):
-        try:
-            if kind is KeyboardInterrupt:
-                raise LaunchInterrupted(self._interrupted()) from None
-        finally:
-            self._stop()
-            self.events.close()
-            self.listener.close()
-            for file in (
-                self.setup,
-                self.body,
-                *self.written,
-                self.inquiry,
-                *self.pipes,
-            ):
-                file.close()
 
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
@@ -215,7 +205,8 @@ class _Launch:
         """Where all ranks are, before they are stopped."""
         return self.inquiry.standings(set(self.ends), self.host)
 
-    def _interrupted(self):
+    def interrupted(self):
+        """A message that tells where the ranks were; they are stopped then."""
         if self.host:
             return self._end("interrupted")[0]
         when = "after they had ended" if self.pipes else "before they were started"
@@ -256,6 +247,14 @@ class _Launch:
 
         events = {rank: record["events"] for rank, record in enumerate(records)}
         return timeline.merge(events, f"measured: {self.title}")
+
+    def close(self):
+        """End all processes of the launch, and close its files; again does no harm."""
+        self._stop()
+        self.events.close()
+        files = [self.listener, self.setup, self.body, self.inquiry]
+        for file in (*files, *self.written, *self.pipes):
+            file.close()
 
     def _stop(self):
         """End all processes of the launch, then take in what they still wrote."""
@@ -312,16 +311,3 @@ def _load(file):
         return payload.load(file)
     except Exception as error:
         return {"status": "unsendable", "kind": "value", "text": str(error)}
-
-
-@contextlib.contextmanager
-def _undisturbed():
-    """Let nobody interrupt the cleaning up after an interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -47,11 +47,12 @@ class Cells:
                     return messages
         raise TimeoutError(f"the cell did not end in {seconds} s: {messages}")
 
-    def until_shown(self, message_id, text):
-        """Messages of a cell until it has shown `text`."""
+    def until_shown(self, message_id, *texts):
+        """Messages of a cell until one shows all `texts`."""
 
         def shows(message):
-            return message["msg_type"] != "execute_input" and text in str(message)
+            code = message["msg_type"] == "execute_input"
+            return not code and all(text in str(message) for text in texts)
 
         return self.finish(message_id, until=shows)
 

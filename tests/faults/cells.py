@@ -66,7 +66,7 @@ def launches(kernel):
 
 
 def hangs(kernel, ready="ready", options=""):
-    """Start a launch that never ends; comes back once a rank has said so."""
+    """Start a launch of two that never ends; comes back once both have said so."""
     cell = f"""
 def train(rank, world_size):
     print("{ready}")
@@ -75,5 +75,5 @@ def train(rank, world_size):
 
 cl.launch(train{options})"""
     message_id = kernel.send(cell)
-    kernel.until_shown(message_id, f"[rank 0] {ready}")
+    kernel.until_shown(message_id, f"[rank 0] {ready}", f"[rank 1] {ready}")
     return message_id

@@ -35,7 +35,8 @@ def test_a_rank_that_leaves_is_named_with_the_way_it_went(kernel, body, message)
 @pytest.mark.fault(2, "return while the others wait")
 def test_a_rank_that_returns_while_others_wait_is_named(kernel):
     text = fault(kernel, "return")
-    assert "rank 0 of 2 lost its connection: rank 1 had returned from train" in text
+    assert "rank 0 of 2 lost its connection in its collective call 1: rank 1" in text
+    assert "had returned from train already, after 0." in text
     assert "Every rank must make the same collective calls." in text
 
 

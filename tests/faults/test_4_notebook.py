@@ -32,7 +32,7 @@ def test_an_interrupt_stops_all_ranks_and_shows_where_they_were(kernel, times):
     text = error(kernel.finish(message_id))
     assert kernel.ended - began < SOON
     assert WHERE in text
-    assert "rank 1 was in cell In[" in text and "time.sleep(1000)" in text
+    assert "ranks 0, 1 were in cell In[" in text and "time.sleep(1000)" in text
     assert launches(kernel)
 
 
