@@ -1,13 +1,11 @@
 """Start ranks from a notebook cell, show what they print, collect what they return."""
 
-import contextlib
 import os
 import pickle
 import selectors
 import signal
 import socket
 import tempfile
-import threading
 import time
 from dataclasses import replace
 
@@ -15,6 +13,7 @@ import torch
 
 from course_lib import linux, outcome, payload, request, stacks, worker
 from course_lib.errors import LaunchInterrupted, LaunchTimeout, UsageError, whereabouts
+from course_lib.interrupts import FirstInterrupt
 from course_lib.output import Screen
 from course_lib.results import Results
 
@@ -54,10 +53,13 @@ def launch(
 
 def run(asked: request.Request, *, quiet: bool = False) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints."""
-    with _Launch(asked, quiet=quiet) as launched:
-        launched.start()
-        launched.follow()
-        return launched.results()
+    with FirstInterrupt() as interrupt, _Launch(asked, quiet=quiet) as launched:
+        try:
+            launched.start()
+            launched.follow()
+            return launched.results()
+        finally:
+            interrupt.hold()
 
 
 def _refuse_inside_rank():
@@ -84,10 +86,6 @@ class _Launch:
         return self
 
     def __exit__(self, kind, *_):
-        with _undisturbed():
-            self._leave(kind)
-
-    def _leave(self, kind):
         try:
             if kind is KeyboardInterrupt:
                 raise LaunchInterrupted(self._interrupted()) from None
@@ -321,16 +319,3 @@ def _load(file):
         return payload.load(file)
     except Exception as error:
         return {"status": "unsendable", "kind": "value", "text": str(error)}
-
-
-@contextlib.contextmanager
-def _undisturbed():
-    """Let nobody interrupt the cleaning up after an interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
