@@ -1,7 +1,10 @@
 """Errors name the learner's line and fold the rest."""
 
 import linecache
+import sys
 import sysconfig
+
+import pytest
 
 from course_lib import errors, stacks
 from course_lib.errors import Frame, LaunchError, UsageError
@@ -89,3 +92,16 @@ def test_a_dump_of_stacks_is_read_outermost_first():
 def test_a_dump_without_a_line_of_the_learner_is_still_read():
     assert stacks.main_stack(DUMP.split("\n\n")[0])[-1].function == "wait"
     assert stacks.main_stack("") == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs Python 3.11")
+def test_notes_and_the_errors_of_a_group_belong_to_an_error():
+    first, second = ValueError("one"), KeyError("two")
+    second.add_note("look here")
+    group = ExceptionGroup("both", [first, second])  # noqa: F821
+    assert errors.inner(group) == [
+        "  ValueError: one",
+        "  KeyError: 'two'",
+        "  look here",
+    ]
+    assert errors.inner(first) == []
