@@ -2,7 +2,10 @@
 
 import linecache
 import multiprocessing.process
+import sys
 import sysconfig
+
+import pytest
 
 from course_lib import errors, stacks
 from course_lib.errors import Frame, LaunchError, UsageError
@@ -101,3 +104,16 @@ def test_a_forked_process_is_told_without_the_frames_of_its_parent():
     ]
     assert stacks.of_child([parent + started]) == started[1:]
     assert stacks.of_child([parent]) == parent
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs Python 3.11")
+def test_notes_and_the_errors_of_a_group_belong_to_an_error():
+    first, second = ValueError("one"), KeyError("two")
+    second.add_note("look here")
+    group = ExceptionGroup("both", [first, second])  # noqa: F821
+    assert errors.inner(group) == [
+        "  ValueError: one",
+        "  KeyError: 'two'",
+        "  look here",
+    ]
+    assert errors.inner(first) == []

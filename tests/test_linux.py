@@ -84,3 +84,49 @@ def test_a_signal_that_would_end_a_process_is_told_apart(sleeper):
     assert proc.catches(os.getpid(), signal.SIGINT)
     assert becomes(lambda: proc.activity(sleeper).state == "S")
     assert not proc.catches(sleeper, signal.SIGINT)
+
+
+def test_orphans_are_killed_and_children_of_our_own_are_not():
+    code = """
+import os, subprocess, time
+from course_lib import linux, proc
+linux.adopt_orphans()
+own = subprocess.Popen(["sleep", "4714"])
+agent = subprocess.Popen(["sh", "-c", "setsid sleep 4715 & wait"])
+while len(proc.descendants()) < 3:
+    time.sleep(0.01)
+agent.kill()
+agent.wait()
+linux.kill_orphans([own.pid])
+print(proc.children() == [own.pid], own.poll())
+own.kill()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True None\n", done.stderr
+
+
+SHARE = """
+import torch
+torch.multiprocessing.set_sharing_strategy("file_system")
+x = torch.ones(3).share_memory_()
+print(x.untyped_storage()._share_filename_cpu_()[1].decode(), flush=True)
+input()
+"""
+
+
+def test_what_a_killed_process_shared_is_removed(tmp_path, monkeypatch):
+    # in a process of its own, as above
+    code = f"""
+import glob, os, subprocess, sys, time
+from course_lib import leftovers, linux
+linux.adopt_orphans()
+rank = subprocess.Popen([sys.executable, "-c", {SHARE!r}], stdin=-1, stdout=-1)
+shared = "/dev/shm" + rank.stdout.readline().decode().strip()
+folders = os.path.join(os.environ["TMPDIR"], "torch-shm-dir-*")
+print(os.path.exists(shared), len(glob.glob(folders)))
+leftovers.remove(linux.kill_children(), 0.0)
+print(os.path.exists(shared), len(glob.glob(folders)))
+"""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True 1\nFalse 0\n", done.stderr
