@@ -40,6 +40,7 @@ _HOMES = {
     "NotStarted": "exercises",
     "LaunchError": "errors",
     "LaunchTimeout": "errors",
+    "LaunchStalled": "errors",
     "LaunchInterrupted": "errors",
     "UsageError": "errors",
 }

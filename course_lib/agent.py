@@ -1,10 +1,12 @@
 """The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
 Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
-and `{"signal": n}`; back come `{"rank", "started"}` and `{"rank", "code", "at"}`.
-When the kernel's side of the link is closed, for whatever reason, all are killed.
+and `{"signal": n, "ranks": [0, 2]}`; back come `{"rank", "pid"}` and
+`{"rank", "code", "at"}`. When the kernel's side of the link is closed, for whatever
+reason, all are killed.
 """
 
+import contextlib
 import os
 import selectors
 import signal
@@ -12,14 +14,14 @@ import socket
 import time
 import traceback
 
-from course_lib import linux, rendezvous, wire, worker
+from course_lib import leftovers, linux, rendezvous, wire, worker
 
 _kept = []  # the store: to close it in order takes longer than to start a rank
 
 
 def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
     """Run one launch in this freshly forked process, which ends here."""
-    ranks = {}
+    ranks, born = {}, time.time()
     try:
         os.setsid()
         linux.adopt_orphans()
@@ -27,9 +29,13 @@ def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> Non
     except BaseException:
         wire.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
-        linux.kill_children([pid for pid, _ in ranks.values()])
-        link.close()
-        os._exit(0)
+        try:
+            family = linux.kill_children()
+            if len(family) > len(ranks):  # a rank alone shares nothing
+                leftovers.remove(family, born)
+        finally:
+            link.close()
+            os._exit(0)
 
 
 def _run(link, owner, job, *, files, ranks):
@@ -39,7 +45,7 @@ def _run(link, owner, job, *, files, ranks):
         if message is None:
             return
         if "signal" in message:
-            _signal(ranks, message["signal"])
+            _signal(ranks, message)
             continue
         rank, pid = message["rank"], os.fork()
         if pid == 0:
@@ -52,7 +58,7 @@ def _run(link, owner, job, *, files, ranks):
         for file in channel:
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
-        wire.send(link, {"rank": rank, "started": True})
+        wire.send(link, {"rank": rank, "pid": pid})
     _kept.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
 
@@ -76,7 +82,7 @@ def _watch(link, owner, ranks):
                     message, _ = wire.receive(link)
                     if message is None:
                         return
-                    _signal(ranks, message["signal"])
+                    _signal(ranks, message)
                 else:
                     events.unregister(key.fileobj)
                     _report(link, *key.data)
@@ -89,9 +95,7 @@ def _report(link, rank, pid):
     wire.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
 
 
-def _signal(ranks, number):
-    for pid, _ in ranks.values():
-        try:
-            os.kill(pid, signal.Signals(number))
-        except ProcessLookupError:
-            pass
+def _signal(ranks, message):
+    for rank in set(message["ranks"]) & ranks.keys():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[rank][0], signal.Signals(message["signal"]))

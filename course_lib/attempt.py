@@ -11,7 +11,8 @@ from course_lib.results import Results
 from course_lib.timeline import Trace
 
 _LINES = 3  # of an exception's message: PyTorch's can be long
-SECONDS = 20.0  # for one launch; a rank that waits longer waits for ever
+SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
+STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
 
 # what PyTorch says, and what it means to who writes an exercise
 _SAYINGS = (
@@ -60,8 +61,10 @@ _SAYINGS = (
 )
 
 _GENERAL = {
-    "late": "Ranks that wait for each other make different collective calls. Compare"
+    "stalled": "Ranks that wait for each other make different collective calls. Compare"
     " the lines above: every rank must make the same calls, in the same order.",
+    "late": "A rank goes on and the others wait for it. Compare the lines above: every"
+    " rank must make the same collective calls, in the same order.",
     "lost": "Every rank must make the same collective calls, in the same order.",
     "exited": "Let the function return; sys.exit ends the whole rank.",
     "left": "Let the function return; something in it ends the whole rank.",

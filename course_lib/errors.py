@@ -1,5 +1,6 @@
 """What went wrong, in one message: the rank, the line in the cell, the next step."""
 
+import builtins
 import linecache
 import os
 import site
@@ -30,8 +31,8 @@ class LaunchError(CourseError, RuntimeError):
     """A launch failed: `rank` is the first that did, `details` its whole traceback.
 
     `kind` is the name of the exception that it raised, else "exited", "killed", "left",
-    "unsendable", "lost" (its connection) or "late"; `where` has the stack of each rank
-    that was still running.
+    "unsendable", "lost" (its connection), "late" or "stalled"; `where` has the stack of
+    each rank that was still running.
     """
 
     last = None
@@ -47,6 +48,10 @@ class LaunchTimeout(LaunchError, TimeoutError):
     """The ranks were not done in time; the message shows where each one was."""
 
 
+class LaunchStalled(LaunchError):
+    """All ranks wait for each other; the message shows where, and what to change."""
+
+
 class LaunchInterrupted(_Shown, KeyboardInterrupt):
     """The cell was interrupted; the message shows where each rank was."""
 
@@ -56,6 +61,21 @@ def last_error() -> LaunchError:
     if LaunchError.last is None:
         raise UsageError("no launch has failed in this notebook")
     return LaunchError.last
+
+
+_GROUP = getattr(builtins, "BaseExceptionGroup", ())  # since Python 3.11
+
+
+def inner(error: BaseException) -> list[str]:
+    """What belongs to an error beside its message: its notes, the errors of a group."""
+    lines = [str(note) for note in getattr(error, "__notes__", ())]
+    for part in error.exceptions if isinstance(error, _GROUP) else ():
+        lines += [f"  {type(part).__qualname__}: {part}", *_indented(inner(part))]
+    return lines
+
+
+def _indented(lines):
+    return [f"  {line}" for line in lines]
 
 
 class Frame(NamedTuple):
@@ -145,9 +165,24 @@ def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
     if not frames:
-        return "an unknown place: it gave no answer, still starting or stopped"
+        return "an unknown place: no answer, still starting or stopping"
     if not own:
         return f"{frames[-1].function}, outside your code"
     linecache.checkcache(own[-1].file)
     text = linecache.getline(own[-1].file, own[-1].line).strip()
     return f"{place(own[-1])}: {text}" if text else place(own[-1])
+
+
+def ranks_named(ranks: list[int]) -> str:
+    """`rank 3`, or `ranks 0, 2-5`."""
+    runs = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
+        for run in runs
+    ]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(parts)

@@ -1,25 +1,35 @@
 """Start ranks from a notebook cell, show what they print, collect what they return."""
 
-import contextlib
 import os
 import pickle
 import selectors
-import signal
 import socket
 import tempfile
-import threading
 import time
 from dataclasses import replace
 
 import torch
 
-from course_lib import linux, outcome, payload, request, stacks, worker
-from course_lib.errors import LaunchInterrupted, LaunchTimeout, UsageError, whereabouts
+from course_lib import (
+    deadlock,
+    inquiry,
+    interrupts,
+    linux,
+    outcome,
+    payload,
+    request,
+    worker,
+)
+from course_lib.errors import (
+    LaunchInterrupted,
+    LaunchStalled,
+    LaunchTimeout,
+    UsageError,
+)
 from course_lib.output import Screen
 from course_lib.results import Results
 
 _PATIENCE = 1.0  # seconds that a symptom waits for its cause
-_ANSWER = 0.5  # seconds that a rank has to tell where it is
 
 
 def launch(
@@ -36,8 +46,8 @@ def launch(
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
     Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when
-    a rank fails; `LaunchTimeout` and `LaunchInterrupted` with the place where each rank
-    was.
+    a rank fails; `LaunchStalled` a few seconds after all ranks began to wait for each
+    other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
     """
     _refuse_inside_rank()
     asked = request.check(
@@ -54,10 +64,18 @@ def launch(
 
 def run(asked: request.Request, *, quiet: bool = False) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints."""
-    with _Launch(asked, quiet=quiet) as launched:
-        launched.start()
-        launched.follow()
-        return launched.results()
+    with interrupts.at_most_one():
+        launched = _Launch(asked, quiet=quiet)
+        try:
+            launched.start()
+            launched.follow()
+            results = launched.results()
+            launched.close()  # here, where an interrupt of it is answered
+            return results
+        except KeyboardInterrupt:
+            raise LaunchInterrupted(launched.interrupted()) from None
+        finally:
+            launched.close()
 
 
 def _refuse_inside_rank():
@@ -76,31 +94,10 @@ class _Launch:
         self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
-        self.written, self.stacks, self.pipes = [], [], []
+        self.written, self.pipes = [], []
+        self.inquiry = inquiry.Inquiry(lambda: self._step(0.01))
         self.events = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        try:
-            if kind is KeyboardInterrupt and self.host:
-                with _undisturbed():
-                    message, _ = self._whereabouts("interrupted")
-                raise LaunchInterrupted(message) from None
-        finally:
-            self._stop()
-            self.events.close()
-            self.listener.close()
-            for file in (
-                self.setup,
-                self.body,
-                *self.written,
-                *self.stacks,
-                *self.pipes,
-            ):
-                file.close()
 
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
@@ -126,24 +123,30 @@ class _Launch:
 
     def _start_rank(self, rank):
         read, write = os.pipe()
-        pipe, result, stack = open(read, "rb", buffering=0), _file(), _file()
+        pipe, result = open(read, "rb", buffering=0), _file()
+        witness = inquiry.Witness(_file())
         os.set_blocking(read, False)
         self.written.append(result)
-        self.stacks.append(stack)
+        self.inquiry.witnesses.append(witness)
         self.pipes.append(pipe)
         self.events.register(pipe, selectors.EVENT_READ, rank)
-        self.host.start_rank(rank, [write, result.fileno(), stack.fileno()])
+        self.host.start_rank(rank, [write, result.fileno(), *witness.files()])
         os.close(write)
+        witness.given()
 
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
         timeout = self.asked.timeout
         while self._running():
             self._step(0.02)
+            if standings := self.inquiry.stall(set(self.ends)):
+                text, where = self._end("stood still, no rank can go on", standings)
+                raise LaunchStalled(text, kind="stalled", where=where) from None
             late = timeout and time.monotonic() > self.since + timeout
             # on a busy machine all may have ended in the step that found it late
             if late and self._running():
-                self._late(f"not done after {timeout:g} s")
+                text, where = self._end(f"not done after {timeout:g} s")
+                raise LaunchTimeout(text, kind="late", where=where) from None
         if outcome.culprit(self.ends.values()):
             self._fail()
 
@@ -159,7 +162,8 @@ class _Launch:
         for message in self.host.news():
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
-            elif len(self.ends) == 0:
+            else:
+                self.inquiry.pids[message["rank"]] = message["pid"]
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -187,50 +191,37 @@ class _Launch:
         return outcome.settled(self.ends.values()) or waited > _PATIENCE
 
     def _fail(self):
-        where = self._ask_where()
+        standings = self._standings()
         self._stop()
         self.screen.close("failed")
         raise outcome.explain(
             list(self.ends.values()),
-            where,
+            {one.rank: list(one.frames) for one in standings if one.frames},
+            made={one.rank: one.made for one in standings},
             name=self.name,
-            world_size=self.world_size,
         ) from None
 
-    def _late(self, what):
-        message, where = self._whereabouts(what)
-        raise LaunchTimeout(message, kind="late", where=where) from None
+    def _standings(self):
+        """Where all ranks are, before they are stopped."""
+        return self.inquiry.standings(set(self.ends), self.host)
 
-    def _whereabouts(self, what):
+    def interrupted(self):
+        """A message that tells where the ranks were; they are stopped then."""
+        if self.host:
+            return self._end("interrupted")[0]
+        when = "after they had ended" if self.pipes else "before they were started"
+        return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
+
+    def _end(self, what, standings=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        where = self._ask_where()
+        standings = standings or self._standings()
         self._stop()
         self.screen.close(what)
-        lines = [f"{self.name} on {self.world_size} ranks: {what}", ""]
-        for rank in range(self.world_size):
-            there = (
-                f"was in {whereabouts(where[rank])}" if rank in where else "had ended"
-            )
-            lines.append(f"rank {rank} {there}")
-        return "\n".join(lines), where
-
-    def _ask_where(self):
-        """The stack of every rank that still runs."""
-        alive = [rank for rank in range(len(self.stacks)) if rank not in self.ends]
-        if alive:
-            self.host.signal(signal.SIGUSR1)
-        until, texts = time.monotonic() + _ANSWER, {}
-        while time.monotonic() < until:
-            self._step(0.01)
-            last = texts
-            texts = {
-                rank: _text(self.stacks[rank])
-                for rank in alive
-                if rank not in self.ends
-            }
-            if texts == last and all(texts.values()):
-                break  # a dump is complete when it no longer grows
-        return {rank: stacks.main_stack(text) for rank, text in texts.items()}
+        lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
+        lines += deadlock.table(standings)
+        why = deadlock.reason(standings)
+        where = {one.rank: list(one.frames) for one in standings if one.frames}
+        return "\n".join(lines + (["", why] if why else [])), where
 
     def results(self):
         """What the ranks returned."""
@@ -257,6 +248,14 @@ class _Launch:
         events = {rank: record["events"] for rank, record in enumerate(records)}
         return timeline.merge(events, f"measured: {self.title}")
 
+    def close(self):
+        """End all processes of the launch, and close its files; again does no harm."""
+        self._stop()
+        self.events.close()
+        files = [self.listener, self.setup, self.body, self.inquiry]
+        for file in (*files, *self.written, *self.pipes):
+            file.close()
+
     def _stop(self):
         """End all processes of the launch, then take in what they still wrote."""
         if self.host:
@@ -269,7 +268,7 @@ class _Launch:
 
 def describe(world_size: int) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
-    count = f"{world_size} rank{'s' if world_size > 1 else ''}"
+    count = _counted(world_size)
     gpus = torch.cuda.device_count()
     if gpus >= world_size:
         return f"{count}, one GPU each"
@@ -279,6 +278,10 @@ def describe(world_size: int) -> str:
         else ""
     )
     return f"{count} on the CPU, one thread each{why}"
+
+
+def _counted(ranks):
+    return f"{ranks} rank{'s' if ranks > 1 else ''}"
 
 
 def _host():
@@ -299,11 +302,6 @@ def _file():
     return tempfile.TemporaryFile("w+b")
 
 
-def _text(file):
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), size, 0).decode(errors="replace")
-
-
 def _load(file):
     """The record that a rank wrote; empty if it did not come to that."""
     if os.fstat(file.fileno()).st_size == 0:
@@ -313,16 +311,3 @@ def _load(file):
         return payload.load(file)
     except Exception as error:
         return {"status": "unsendable", "kind": "value", "text": str(error)}
-
-
-@contextlib.contextmanager
-def _undisturbed():
-    """Let nobody interrupt the cleaning up after an interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -2,9 +2,13 @@
 
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import time
+from collections.abc import Iterable
+
+from course_lib import leftovers, proc
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 0.3  # seconds
@@ -30,6 +34,23 @@ def write_by_line() -> None:
     """Let what C code prints leave this process at the end of each line."""
     libc, by_line = ctypes.CDLL(None), 1
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, by_line, 0)
+
+
+def meet_without_files() -> None:
+    """Let processes of multiprocessing meet at sockets that have no file.
+
+    DataLoader workers that are killed would leave theirs in the temporary folder.
+    """
+    from multiprocessing import connection
+
+    made, usual = itertools.count(), connection.arbitrary_address
+
+    def arbitrary_address(family):
+        if family != "AF_UNIX":
+            return usual(family)
+        return f"\0course_lib-{os.getpid()}-{next(made)}"
+
+    connection.arbitrary_address = arbitrary_address
 
 
 def adopt_orphans() -> None:
@@ -59,36 +80,32 @@ def use_huge_pages() -> None:
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
 
 
-def children() -> list[int]:
-    """The process ids of this process's children."""
-    parents = {
-        int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()
-    }
-    return [pid for pid, parent in parents.items() if parent == os.getpid()]
-
-
-def _parent(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            # the name in parentheses may itself hold spaces and parentheses
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
-
-
-def kill_children(leaders: list[int]) -> None:
-    """Kill `leaders`, then every other child and what they leave, to the last."""
-    for pid in leaders:
-        _kill(pid)
-    # what tidies up shared memory after its process needs a moment for it
+def kill_children() -> set[int]:
+    """Kill every child, daemons too, and give back the numbers of all there were."""
+    family = set()
+    # what tidies up shared memory needs a moment for it, once all others are gone
     until = time.monotonic() + _TIDYING
-    while _reap() and time.monotonic() < until:
+    while _reap(family) and time.monotonic() < until:
+        for pid in proc.descendants():
+            family.add(pid)
+            if not leftovers.tidies(pid):
+                _kill(pid)
         time.sleep(0.005)
-    # orphans come to us when their parent ends, daemons of other sessions too
-    while _reap():
-        for pid in children():
+    # orphans come to us when their parent ends
+    while _reap(family):
+        for pid in proc.children():
             _kill(pid)
         os.waitpid(-1, 0)
+    return family
+
+
+def kill_orphans(own: Iterable[int]) -> None:
+    """Kill every child but our `own`, and what these leave, to the last."""
+    while orphans := set(proc.children()) - set(own):
+        for pid in orphans:
+            _kill(pid)
+        for pid in orphans:
+            os.waitpid(pid, 0)
 
 
 def _kill(pid):
@@ -96,11 +113,11 @@ def _kill(pid):
         os.kill(pid, signal.SIGKILL)
 
 
-def _reap():
-    """Take note of all children that have ended; True while others live."""
+def _reap(ended):
+    """Add the children that have ended to a set; True while others live."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            ended.add(pid)
     except ChildProcessError:
         return False
     return True

@@ -3,7 +3,15 @@
 import signal
 from dataclasses import dataclass, field
 
-from course_lib.errors import Frame, LaunchError, is_learners, show_stack, whereabouts
+from course_lib import shortage
+from course_lib.errors import (
+    Frame,
+    LaunchError,
+    is_learners,
+    ranks_named,
+    show_stack,
+    whereabouts,
+)
 
 # what torch.distributed raises when another rank is gone: a symptom, not the cause
 _LOST = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
@@ -79,15 +87,24 @@ def settled(ends: list[End]) -> bool:
 
 
 def explain(
-    ends: list[End], stacks: dict[int, list[Frame]], *, name: str, world_size: int
+    ends: list[End], stacks: dict[int, list[Frame]], *, made: dict[int, int], name: str
 ) -> LaunchError:
-    """The error for a failed launch; `stacks` are those of ranks that still ran."""
+    """The error for a failed launch; `stacks` are those of ranks that still ran.
+
+    `made` says for every rank how many collectives it has called.
+    """
     end = culprit(ends)
     gone = _gone(end, ends)
-    lines = [f"rank {end.rank} of {world_size} {_what(end, name, gone)}"]
+    what = (
+        _lost(end, name, {rank: made[rank] for rank in [end.rank, *gone]})
+        if gone
+        else _what(end, name)
+    )
+    lines = [f"rank {end.rank} of {len(made)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_still_running(stacks)]
+    lines += shortage.advice(_reason(end))
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -100,6 +117,12 @@ def explain(
     )
 
 
+def _reason(end):
+    """What the rank said of its end, for `shortage.advice`."""
+    texts = [text for _, text in end.record.get("chain", [])]
+    return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
+
+
 def _same(end, ends):
     """The other ranks that raised the same, in one line."""
     key = ("kind", "text")
@@ -109,7 +132,7 @@ def _same(end, ends):
         if other is not end and other.status == end.status == "raised"
         if all(other.record[name] == end.record[name] for name in key)
     ]
-    return [f"{_ranks(sorted(ranks))} raised the same."] if ranks else []
+    return [f"{ranks_named(sorted(ranks))} raised the same."] if ranks else []
 
 
 def _gone(end, ends):
@@ -118,13 +141,20 @@ def _gone(end, ends):
     return returned if end.is_symptom else []
 
 
-def _what(end, name, gone):
+def _lost(end, name, made):
+    mine, gone = made.pop(end.rank), list(made)
+    theirs = set(made.values())
+    counts = mine > max(theirs) and len(theirs) == 1
+    call = f" in its collective call {mine}" if counts else ""
+    after = f", after {max(theirs)}" if counts else ""
+    return (
+        f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
+        f" already{after}. Every rank must make the same collective calls."
+    )
+
+
+def _what(end, name):
     record = end.record
-    if gone:
-        return (
-            f"lost its connection: {_ranks(gone)} had returned from {name} already."
-            " Every rank must make the same collective calls."
-        )
     if end.status == "raised":
         return f"raised {record['kind']}: {record['text']}"
     if end.status == "exited":
@@ -143,6 +173,7 @@ def _what(end, name, gone):
 
 
 _MEANINGS = {
+    signal.SIGBUS: "a crash in compiled code, as when shared memory is full",
     signal.SIGSEGV: "a crash in compiled code",
     signal.SIGABRT: (
         "a crash in compiled code:"
@@ -172,7 +203,3 @@ def _still_running(stacks):
         for rank, frames in sorted(stacks.items())
         if any(map(is_learners, frames))
     ]
-
-
-def _ranks(numbers):
-    return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers))

@@ -20,7 +20,8 @@ class PlainHost:
 
     def __init__(self, job: dict, files: list[int]):
         listener, *self.inputs = files
-        self.job, self.processes, self.reported = job, {}, set()
+        self.job, self.processes = job, {}
+        self.begun, self.reported = [], set()
         self.store = rendezvous.serve_store(job["port"], os.dup(listener))
         self.alive, self._pulse = os.pipe()
 
@@ -36,28 +37,31 @@ class PlainHost:
             stdout=channel[0],
             stderr=channel[0],
         )
+        self.begun.append({"rank": rank, "pid": self.processes[rank].pid})
 
     def wait_on(self) -> list[int]:
         """Files to wait on: none, so the launcher looks every few milliseconds."""
         return []
 
     def news(self) -> list[dict]:
-        """A message for every rank that has ended since the last look."""
+        """A message for every rank that has started or ended since the last look."""
         ended = {
             rank: process.poll()
             for rank, process in self.processes.items()
             if rank not in self.reported and process.poll() is not None
         }
         self.reported |= set(ended)
-        return [
+        begun, self.begun = self.begun, []
+        return begun + [
             {"rank": rank, "code": code, "at": time.monotonic()}
             for rank, code in ended.items()
         ]
 
-    def signal(self, number: int) -> None:
-        """Send a signal to all ranks."""
-        for process in self.processes.values():
-            process.send_signal(number)
+    def signal(self, number: int, ranks: list[int]) -> None:
+        """Send a signal to these ranks."""
+        for rank in ranks:
+            if rank in self.processes:
+                self.processes[rank].send_signal(number)
 
     def close(self) -> None:
         """Kill what still runs and remove the files."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ from torch.autograd import DeviceType, _profiler_enabled
 from torch.autograd.profiler import profile
 from torch.nn.modules import module as modules
 
+from course_lib.calls import entries
 from course_lib.marks import CALLS, RUNS, Op, Span, communication, read_calls, segments
 from course_lib.timeline import Mark
 
@@ -100,7 +100,7 @@ class _Session:
         steps = [op for op in ops if op.note and op.name.startswith("Optimizer.step")]
         regions = [Span("optimizer", op.start, op.stop) for op in steps]
         regions += self.regions + [Span(*region, now) for region in self.open[:1]]
-        calls = [c for c in read_calls(_entries()) if self.since <= c.start <= now]
+        calls = [c for c in read_calls(entries()) if self.since <= c.start <= now]
         # DDP's backward returns when its all-reduces have ended
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
         awaited = [span for span in regions if ddp and span.name == "backward"]
@@ -204,12 +204,3 @@ def _read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
             start, stream = e.start_ns(), e.device_resource_id()
             launch = starts.get(e.linked_correlation_id(), start)
             yield Op(e.name(), start, start + e.duration_ns(), stream, launch=launch)
-
-
-def _entries() -> list[dict]:
-    """Return what PyTorch's flight recorders hold: gloo's, and nccl's where it is."""
-    library = getattr(torch._C, "_distributed_c10d", None)
-    names = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
-    dumps = [getattr(library, name) for name in names if hasattr(library, name)]
-    found = (json.loads(dump(True, False)) for dump in dumps)
-    return [entry for one in found for entry in one.get("entries", [])]

@@ -5,7 +5,9 @@ import importlib
 import itertools
 import sys
 
-from torch.distributed import PrefixStore, TCPStore
+from torch.distributed import PrefixStore, TCPStore, Work
+
+from course_lib import answers
 
 _KEPT = 16  # process groups: each holds a thread and a connection per rank
 
@@ -31,6 +33,7 @@ def use_store(port: int) -> None:
     def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
         # a prefix per turn: a second init in one process would read the first's keys
         turn = next(turns.setdefault(asked_port, itertools.count()))
+        answers.start(timeout.total_seconds())
         store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
         return PrefixStore(f"{asked_port}/{turn}", store)
 
@@ -57,3 +60,14 @@ def keep_groups() -> None:
 
     for module in (c10d, sys.modules["torch.distributed"]):
         module.destroy_process_group = destroy_process_group
+
+
+def show_waits() -> None:
+    """Let `work.wait()` have a frame, which tells it from work in a rank's stack."""
+    original = Work.wait
+
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        return original(self, *args, **kwargs)
+
+    Work.wait = wait

@@ -90,13 +90,15 @@ def current() -> Server:
 
 
 @atexit.register
-def _end():
-    """End the server with this process, without waiting for what it imports."""
+def close() -> None:
+    """End the server of this process at once; the next launch starts a new one."""
+    global _current
     if _current is not None and _current.owner == os.getpid():
         _current.control.close()
-        _current.process.kill()
+        _current.process.kill()  # without waiting for what it imports
         _current.process.wait()
         _current.log.close()
+        _current = None
 
 
 class WarmHost:
@@ -121,7 +123,7 @@ class WarmHost:
     def news(self) -> list[dict]:
         """The messages that came since the last look: ranks that started or ended."""
         messages = []
-        while wire.waits(self.link):
+        while not self._closed and wire.waits(self.link):
             message, _ = wire.receive(self.link)
             if message is None or "broken" in message:
                 raise self._error(message)
@@ -129,10 +131,17 @@ class WarmHost:
             messages.append(message)
         return messages
 
-    def signal(self, number: int) -> None:
-        """Send a signal to all ranks."""
+    def signal(self, number: int, ranks: list[int]) -> None:
+        """Send a signal to these ranks."""
+        if self._closed:
+            return
         with self._or_error():
-            wire.send(self.link, {"signal": number})
+            wire.send(self.link, {"signal": number, "ranks": ranks})
+
+    @property
+    def _closed(self):
+        """True after `close`, also one that an interrupt cut short."""
+        return self.link.fileno() < 0
 
     @contextlib.contextmanager
     def _or_error(self):
@@ -154,6 +163,8 @@ class WarmHost:
 
     def close(self) -> None:
         """End all processes of the launch and wait until they are gone."""
+        if self._closed:
+            return
         with self.link:
             with contextlib.suppress(OSError):
                 self.link.shutdown(socket.SHUT_WR)
@@ -192,44 +203,53 @@ def main(control: int, owner: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # until a rank can tell where it is, the question must not end it
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # agents are reaped by the system
+    linux.adopt_orphans()  # of an agent that is killed
     _warm_up()
-    wanted = list(_WANTED_LATER)
+    linux.meet_without_files()  # so will the ranks
+    wanted, agents = list(_WANTED_LATER), {}
     while True:
-        busy, _, _ = select.select([control, owner], [], [], _IDLE if wanted else None)
+        files, patience = [control, owner, *agents], _IDLE if wanted else None
+        busy, _, _ = select.select(files, [], [], patience)
+        for ended in agents.keys() & set(busy):
+            _bury(agents, ended)
         if owner in busy:
             break
         if control in busy:
-            if not _serve(control, owner):
+            if not _serve(control, owner, agents):
                 break
-        elif wanted:
+        elif wanted and not busy:
             _import(wanted.pop(0))
             if not wanted:
                 linux.use_huge_pages()
-    _wait_for_agents()
+    for ended in list(agents):
+        _bury(agents, ended)
 
 
-def _serve(control, owner):
+def _serve(control, owner, agents):
     """Fork an agent for the next job; False when the notebook has gone."""
     from course_lib import agent
 
     job, files = wire.receive(control)
     if job is None:
         return False
-    if os.fork() == 0:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
         control.close()
+        for file in agents:
+            os.close(file)
         agent.main(socket.socket(fileno=files[0]), owner, job, files=files[1:])
     for file in files:
         os.close(file)
+    agents[os.pidfd_open(pid)] = pid
     return True
 
 
-def _wait_for_agents():
-    try:
-        os.wait()  # with SIGCHLD ignored this returns when the last child has ended
-    except ChildProcessError:
-        pass
+def _bury(agents, ended):
+    """Wait for the end of an agent; kill what one that was killed left behind."""
+    _, status = os.waitpid(agents.pop(ended), 0)
+    os.close(ended)
+    if status:
+        linux.kill_orphans(agents.values())
 
 
 def _warm_up():

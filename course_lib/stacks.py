@@ -19,11 +19,18 @@ def parse(text: str) -> list[list[Frame]]:
     return [_inside(stack) for stack in stacks]
 
 
-def main_stack(text: str) -> list[Frame]:
+def main_stack(stacks: list[list[Frame]]) -> list[Frame]:
     """The stack that tells where a rank is: the last with a line of the learner's."""
-    stacks = [stack for stack in parse(text) if stack]
+    stacks = [stack for stack in stacks if stack]
     own = [stack for stack in stacks if any(map(is_learners, stack))]
     return (own or stacks or [[]])[-1]
+
+
+def of_child(stacks: list[list[Frame]]) -> list[Frame]:
+    """Where a forked process is: without the frames that it has from its parent."""
+    stack = main_stack(stacks)
+    starts = [i for i, frame in enumerate(stack) if frame.function == "_bootstrap"]
+    return stack[starts[-1] + 1 :] if starts else stack
 
 
 def _inside(stack):

@@ -20,6 +20,8 @@ import types
 import weakref
 from dataclasses import dataclass
 
+from course_lib import answers
+
 _LONGEST = 4000  # characters of an error's message
 
 inside = False  # True in the processes of a launch
@@ -35,12 +37,13 @@ class Place:
     trace: bool = False
 
 
-def main(place: Place, files: tuple[int, int, int, int, int]) -> None:
+def main(place: Place, files: tuple[int, ...]) -> None:
     """Be rank `place.rank` in this fresh process, which ends here."""
-    setup, body, output, result, stacks = files
+    setup, body, output, result, stacks, asked = files
     code = 1
     try:
         _stand_alone(output, stacks)
+        answers.be_asked(asked)
         code = _report(place, _open(setup), _open(body), result=os.fdopen(result, "wb"))
         threading._shutdown()  # waits for the learner's threads, as Python does
         atexit._run_exitfuncs()
@@ -126,6 +129,7 @@ def _report(place, setup, body, *, result):
         payload.dump({"status": "unsendable", "kind": kind, "text": str(error)}, result)
         code = 1
     result.close()
+    answers.farewell()
     return code
 
 
@@ -196,8 +200,10 @@ def _chain(error):
 
 def _text(error):
     """The message, cut at a length that a cell can show; `details` hold the whole."""
+    from course_lib.errors import inner
+
     try:
-        text = str(error) or "(no message)"
+        text = "\n".join([str(error) or "(no message)", *inner(error)])
     except Exception:
         return "(its message cannot be shown)"
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
@@ -227,6 +233,7 @@ def _surround(place, setup):
     _scatter_seeds()
     rendezvous.use_store(place.port)
     rendezvous.keep_groups()
+    rendezvous.show_waits()
 
 
 def _scatter_seeds():

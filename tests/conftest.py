@@ -1,75 +1,43 @@
-"""Shared fixtures: what is left of processes and shared files."""
+"""Shared fixtures: nothing may be left of a launch, and machines of virtual GPUs."""
 
 import functools
-import glob
-import os
-import tempfile
-import time
+import sys
 
-import psutil
 import pytest
 
-
-def becomes(condition, seconds=20.0):
-    """True as soon as `condition()` is; False if it is not within a generous time."""
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True
+from course_lib import linux
+from tests import fault_table
+from tests.leftovers import Leftovers, becomes
 
 
-def descendants(pid=None):
-    """Every living process below `pid` (this process), the process server left out."""
-    try:
-        below = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    return [process for process in below if _counts(process)]
+def pytest_configure():
+    """Make orphans of the tests visible: they become children of this process."""
+    if sys.platform == "linux":
+        linux.adopt_orphans()
 
 
-def _counts(process):
-    try:
-        command = " ".join(process.cmdline())
-        is_server = "server.main" in command and process.ppid() != _server_of(process)
-        return process.status() != psutil.STATUS_ZOMBIE and not is_server
-    except psutil.NoSuchProcess:
-        return False
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Note every fault of the table before some are deselected."""
+    fault_table.collect(config, items)
 
 
-def _server_of(process):
-    """The parent if it is a process server: then `process` is one of its agents."""
-    try:
-        parent = process.parent()
-        return (
-            parent.pid
-            if parent and "server.main" in " ".join(parent.cmdline())
-            else None
-        )
-    except psutil.NoSuchProcess:
-        return None
-
-
-def shared_files():
-    """Shared memory and temporary files under a name of ours, torch's or Python's."""
-    names = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
-    patterns = (*names, os.path.join(tempfile.gettempdir(), "course_lib*"))
-    return {path for pattern in patterns for path in glob.glob(pattern)}
+def pytest_terminal_summary(terminalreporter, config):
+    """Say how many rows of the fault table passed."""
+    for line in fault_table.summary(config, terminalreporter.stats):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture
 def nothing_left():
-    """After the test no process and no shared file of it may be there."""
-    before = shared_files()
-    known = {process.pid for process in descendants()}
+    """After the test no process, file or listening socket of it may be there."""
+    left = Leftovers()
 
     def clean():
-        new = [process for process in descendants() if process.pid not in known]
-        return not new and not shared_files() - before
+        return not left.found()
 
     yield clean
-    assert becomes(clean, seconds=5), (descendants(), shared_files() - before)
+    assert becomes(clean, seconds=10), left.found()
 
 
 @pytest.fixture

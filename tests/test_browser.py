@@ -13,7 +13,7 @@ import pytest
 
 from course_lib.exercises import exercises
 from tests.clones import NEEDED, set_up
-from tests.conftest import becomes
+from tests.leftovers import becomes
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)

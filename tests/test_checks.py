@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from course_lib.exercises import exercises
-from tests.conftest import becomes, descendants
 from tests.kernels import Kernel, error, shown
+from tests.leftovers import becomes, descendants
 
 HERE = Path(__file__).parent
 NOTEBOOKS = sorted((HERE.parent / "exercises").glob("*.ipynb"))

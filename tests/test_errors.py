@@ -1,7 +1,11 @@
 """Errors name the learner's line and fold the rest."""
 
 import linecache
+import multiprocessing.process
+import sys
 import sysconfig
+
+import pytest
 
 from course_lib import errors, stacks
 from course_lib.errors import Frame, LaunchError, UsageError
@@ -81,11 +85,35 @@ Current thread 0x00007f02 (most recent call first):
 
 
 def test_a_dump_of_stacks_is_read_outermost_first():
-    found = stacks.main_stack(DUMP)
+    found = stacks.main_stack(stacks.parse(DUMP))
     assert [frame.function for frame in found] == ["train", "all_reduce"]
     assert found[0] == Frame("/tmp/ipykernel_7/1234.py", 6, "train")
 
 
 def test_a_dump_without_a_line_of_the_learner_is_still_read():
-    assert stacks.main_stack(DUMP.split("\n\n")[0])[-1].function == "wait"
-    assert stacks.main_stack("") == []
+    assert stacks.main_stack(stacks.parse(DUMP.split("\n\n")[0]))[-1].function == "wait"
+    assert stacks.main_stack(stacks.parse("")) == []
+
+
+def test_a_forked_process_is_told_without_the_frames_of_its_parent():
+    process = multiprocessing.process.__file__
+    parent = [errors.Frame("cell.py", 5, "train"), errors.Frame(process, 1, "start")]
+    started = [
+        errors.Frame(process, 2, "_bootstrap"),
+        errors.Frame("cell.py", 9, "add"),
+    ]
+    assert stacks.of_child([parent + started]) == started[1:]
+    assert stacks.of_child([parent]) == parent
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs Python 3.11")
+def test_notes_and_the_errors_of_a_group_belong_to_an_error():
+    first, second = ValueError("one"), KeyError("two")
+    second.add_note("look here")
+    group = ExceptionGroup("both", [first, second])  # noqa: F821
+    assert errors.inner(group) == [
+        "  ValueError: one",
+        "  KeyError: 'two'",
+        "  look here",
+    ]
+    assert errors.inner(first) == []

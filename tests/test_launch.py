@@ -14,7 +14,7 @@ import torch.distributed as dist
 from course_lib import request, server
 from course_lib.errors import UsageError
 from course_lib.launcher import launch
-from tests.conftest import becomes
+from tests.leftovers import becomes
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

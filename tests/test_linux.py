@@ -1,13 +1,16 @@
 """The Linux calls below the launcher."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 
-from course_lib import linux
+from course_lib import linux, proc
+from tests.leftovers import becomes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -21,8 +24,8 @@ def test_memory_keeps_its_contents_when_it_moves_to_large_pages():
 def test_children_are_those_of_this_process():
     child = subprocess.Popen(["sleep", "1000"])
     try:
-        assert child.pid in linux.children()
-        assert os.getpid() not in linux.children()
+        assert child.pid in proc.children()
+        assert os.getpid() not in proc.children()
     finally:
         child.kill()
         child.wait()
@@ -32,17 +35,98 @@ def test_a_whole_family_is_killed_though_its_members_left_the_session():
     # in a process of its own, because it adopts and kills everything below it
     code = """
 import subprocess, time
-from course_lib import linux
+from course_lib import linux, proc
+from tests.leftovers import becomes
 linux.adopt_orphans()
 nested = "setsid sleep 4711 & setsid sh -c 'setsid sleep 4712 & sleep 4713' & wait"
 parent = subprocess.Popen(["setsid", "sh", "-c", nested], start_new_session=True)
 sleepers = ["pgrep", "-f", "^sleep 471[123]$"]
 while len(subprocess.run(sleepers, capture_output=True).stdout.split()) < 3:
     time.sleep(0.01)
-linux.kill_children([parent.pid])
-print(linux.children())
+linux.kill_children()
+print(proc.children())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
     found = subprocess.run(["pgrep", "-f", "^sleep 471[123]$"], capture_output=True)
     assert found.stdout == b""
+
+
+@pytest.fixture
+def sleeper():
+    child = subprocess.Popen(["sleep", "1000"])
+    yield child.pid
+    child.kill()
+    child.wait()
+
+
+def test_a_sleeping_process_rests_and_a_stopped_one_is_told_apart(sleeper):
+    assert becomes(lambda: proc.activity(sleeper).state == "S")
+    before = proc.activity(sleeper).seconds
+    os.kill(sleeper, signal.SIGSTOP)
+    assert becomes(lambda: proc.activity(sleeper).state == "T")
+    assert proc.activity(sleeper).seconds - before < 0.1
+
+
+def test_the_time_that_all_threads_compute_is_counted():
+    before, until = proc.activity(os.getpid()).seconds, time.thread_time() + 0.1
+    while time.thread_time() < until:
+        pass
+    assert proc.activity(os.getpid()).seconds - before >= 0.09
+
+
+def test_a_process_that_is_gone_does_nothing(sleeper):
+    assert proc.activity(1 << 22) is None
+    assert not proc.catches(1 << 22, signal.SIGINT)
+
+
+def test_a_signal_that_would_end_a_process_is_told_apart(sleeper):
+    assert proc.catches(os.getpid(), signal.SIGINT)
+    assert becomes(lambda: proc.activity(sleeper).state == "S")
+    assert not proc.catches(sleeper, signal.SIGINT)
+
+
+def test_orphans_are_killed_and_children_of_our_own_are_not():
+    code = """
+import os, subprocess, time
+from course_lib import linux, proc
+linux.adopt_orphans()
+own = subprocess.Popen(["sleep", "4714"])
+agent = subprocess.Popen(["sh", "-c", "setsid sleep 4715 & wait"])
+while len(proc.descendants()) < 3:
+    time.sleep(0.01)
+agent.kill()
+agent.wait()
+linux.kill_orphans([own.pid])
+print(proc.children() == [own.pid], own.poll())
+own.kill()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True None\n", done.stderr
+
+
+SHARE = """
+import torch
+torch.multiprocessing.set_sharing_strategy("file_system")
+x = torch.ones(3).share_memory_()
+print(x.untyped_storage()._share_filename_cpu_()[1].decode(), flush=True)
+input()
+"""
+
+
+def test_what_a_killed_process_shared_is_removed(tmp_path, monkeypatch):
+    # in a process of its own, as above
+    code = f"""
+import glob, os, subprocess, sys, time
+from course_lib import leftovers, linux
+linux.adopt_orphans()
+rank = subprocess.Popen([sys.executable, "-c", {SHARE!r}], stdin=-1, stdout=-1)
+shared = "/dev/shm" + rank.stdout.readline().decode().strip()
+folders = os.path.join(os.environ["TMPDIR"], "torch-shm-dir-*")
+print(os.path.exists(shared), len(glob.glob(folders)))
+leftovers.remove(linux.kill_children(), 0.0)
+print(os.path.exists(shared), len(glob.glob(folders)))
+"""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True 1\nFalse 0\n", done.stderr

@@ -18,8 +18,13 @@ def lost(rank, at):
     return raised(rank, at, text=LOST, kind="RuntimeError")
 
 
-def message(*ends, stacks=None, world_size=2):
-    return str(explain(list(ends), stacks or {}, name="train", world_size=world_size))
+def message(*ends, stacks=None, made=None, world_size=2):
+    return str(error(*ends, stacks=stacks, made=made, world_size=world_size))
+
+
+def error(*ends, stacks=None, made=None, world_size=2):
+    made = made or dict.fromkeys(range(world_size), 0)
+    return explain(list(ends), stacks or {}, made=made, name="train")
 
 
 def test_a_launch_whose_ranks_all_returned_has_no_culprit():
@@ -113,7 +118,7 @@ def test_ranks_that_were_ending_are_not_placed():
 
 
 def kind(*ends):
-    return explain(list(ends), {}, name="train", world_size=2).kind
+    return error(*ends).kind
 
 
 def test_the_error_tells_the_kind_of_failure_to_programs():
@@ -125,5 +130,5 @@ def test_the_error_tells_the_kind_of_failure_to_programs():
 
 def test_the_error_holds_where_the_other_ranks_were():
     stacks = {1: [Frame("train.py", 7, "train")]}
-    error = explain([raised(0, at=1.0)], stacks, name="train", world_size=2)
-    assert error.where == stacks
+    found = error(raised(0, at=1.0), stacks=stacks)
+    assert found.where == stacks

@@ -6,7 +6,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_lib import reference
-from course_lib.attempt import Attempt, Wrong
+from course_lib.attempt import STUCK, Attempt, Wrong
 from course_lib.evidence import (
     CLOSE,
     agree,
@@ -105,7 +105,7 @@ _AVERAGE = "The gradients must still be averaged in each step: keep the all-redu
 
 
 def _why_waits(error):
-    if error.kind != "late":
+    if error.kind not in STUCK:
         return None
     if len(own_lines(error)) == 1:
         return (

@@ -5,7 +5,7 @@ import re
 import torch
 
 from course_lib import reference
-from course_lib.attempt import Attempt, Wrong
+from course_lib.attempt import STUCK, Attempt, Wrong
 from course_lib.evidence import CLOSE, group, near, number_of
 from course_lib.results import short
 
@@ -114,7 +114,7 @@ def _why_mean(results, mean):
 
 
 def _why_stuck(error):
-    if error.kind not in ("lost", "late"):
+    if error.kind not in ("lost", *STUCK):
         return None
     return (
         "A collective under `if rank == 0`: only rank 0 calls it, and waits for the"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from course_lib.attempt import STUCK
 from course_lib.evidence import near, own_lines
 
 COUNT = 200  # samples
@@ -44,13 +45,13 @@ def why_accuracy(found, good, *, where):
 def why_failed(folder, error):
     """The hint for ranks that failed or waited in vain, or None."""
     called = [r for r in range(3) if forward_mark(folder, r).exists()]
-    if called == [0] and error.kind in ("late", "lost"):
+    if called == [0] and error.kind in (*STUCK, "lost"):
         return (
             "Only rank 0 called the DDP model, and that call is a collective: DDP"
             " first sends BatchNorm's statistics to all ranks. Evaluate"
             " model.module."
         )
-    if error.kind == "late" and len(own_lines(error)) > 1:
+    if error.kind in STUCK and len(own_lines(error)) > 1:
         return (
             "A line in which all ranks take part stands under `if rank == 0`, or"
             " the ranks come to such lines in another order."

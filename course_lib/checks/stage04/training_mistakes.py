@@ -5,6 +5,7 @@ from functools import partial
 import torch
 
 from course_lib import reference
+from course_lib.attempt import STUCK
 from course_lib.evidence import CLOSE, gap, gradients, mistaken, reduced
 
 COUNT, BATCH, EPOCHS = 320, 64, 3
@@ -49,7 +50,7 @@ def why_apart(results):
 
 def why_failed(error):
     """The hint for a failed launch, or None."""
-    if error.kind in ("late", "lost"):
+    if error.kind in (*STUCK, "lost"):
         return (
             "Every rank trains, with the same number of steps: each backward waits for"
             " those of the others."

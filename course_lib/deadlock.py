@@ -1,0 +1,187 @@
+"""Why ranks wait for each other for ever, and the sentence that mends it."""
+
+from collections import Counter, defaultdict
+
+from course_lib.errors import is_learners, ranks_named, whereabouts
+from course_lib.stalls import Standing
+
+_SAME = "All ranks must make the same collective calls in the same order."
+_JOINS = ("init_process_group", "new_group")
+_PAIRS = {
+    frozenset({"send"}): (
+        "All send and nobody receives: a send ends when its receiver takes the tensor."
+        " Let one side receive first, or use dist.batch_isend_irecv."
+    ),
+    frozenset({"recv"}): (
+        "All wait to receive and nobody sends: let one side send first."
+    ),
+    frozenset({"send", "recv"}): (
+        "The sends and receives do not pair up: compare dst=, src= and tag= of all"
+        " ranks."
+    ),
+}
+
+
+def table(standings: list[Standing]) -> list[str]:
+    """A line for each place where ranks are: which, in what call, at what line."""
+    places = defaultdict(list)
+    for one in standings:
+        places[one.state, one.call, _line(one), _forked(one)].append(one.rank)
+    return [line for place, ranks in places.items() for line in _rows(place, ranks)]
+
+
+def _forked(one):
+    """How many of its processes are at which line."""
+    lines = Counter(whereabouts(list(stack)) for stack in one.forked)
+    return tuple(lines.items())
+
+
+def _line(one):
+    return whereabouts(list(one.frames)) if one.state in ("waits", "works") else ""
+
+
+def _rows(place, ranks):
+    state, call, line, forked = place
+    many = len(ranks) > 1
+    said = {
+        "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
+        "works": f"{'were' if many else 'was'} in {line}",
+        "stopped": f"{'are' if many else 'is'} stopped",
+        "returned": f"{'have' if many else 'has'} returned",
+    }
+    yield f"{ranks_named(ranks)} {said[state]}"
+    for line, count in forked:
+        yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
+
+
+def reason(standings: list[Standing]) -> str:
+    """Why the waiting ranks wait, and what to change; "" if nothing can be said."""
+    by_state = defaultdict(list)
+    for one in standings:
+        by_state[one.state].append(one)
+    waiting = by_state["waits"]
+    if by_state["stopped"]:
+        return _stopped(by_state["stopped"])
+    if not waiting:
+        return ""
+    if by_state["works"]:
+        return _busy(by_state["works"], waiting)
+    return (
+        _joining(waiting, standings)
+        or (by_state["returned"] and _returned(by_state["returned"], waiting))
+        or _PAIRS.get(frozenset(one.call for one in waiting), "")
+        or _unpaired(waiting)
+        or _different(waiting)
+        or "All wait in the same call: do they pass the same group, src or dst, and"
+        " tensors of the same size?"
+    )
+
+
+def _stopped(stopped):
+    is_ = "is" if len(stopped) == 1 else "are"
+    return (
+        f"{_ranks(stopped)} {is_} stopped: a signal (SIGSTOP or SIGTSTP) halted the"
+        " process, which goes on only after SIGCONT. The others wait for it."
+    )
+
+
+def _busy(working, waiting):
+    return (
+        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(working)}: look at the line"
+        f" of {_ranks(working)} first. Does it end?"
+    )
+
+
+def _joining(waiting, standings):
+    joining = [one for one in waiting if one.call in _JOINS]
+    if not joining or len(joining) == len(standings):
+        return ""
+    others = [one for one in standings if one not in joining]
+    return (
+        f"{joining[0].call} ends when all {len(standings)} ranks have called it, and"
+        f" {_ranks(others)} did not."
+    )
+
+
+def _returned(returned, waiting):
+    made = {one.made for one in returned}
+    count = f" after {_calls(made.pop())}" if len(made) == 1 else ""
+    has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
+    return (
+        f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
+        f" {_wait(waiting)} for {theirs}. {_SAME}{_skipped(waiting)}"
+    )
+
+
+def _calls(number):
+    return f"{number} collective call{'' if number == 1 else 's'}"
+
+
+def _unpaired(waiting):
+    """A send or a recv whose other half nobody calls."""
+    for call, half in (("recv", "send to it"), ("send", "recv from it")):
+        alone = [one for one in waiting if one.call == call]
+        if alone and len(alone) < len(waiting):
+            others = [one for one in waiting if one.call != call]
+            calls = ", ".join(sorted({one.call for one in others}))
+            return (
+                f"{_ranks(alone)} {_wait(alone)} in {call}, and {_ranks(others)} in"
+                f" {calls}: nobody will {half}."
+            )
+    return ""
+
+
+def _different(waiting):
+    """The first collective that is not the same on all ranks."""
+    calls = {one.rank: _by_number(one) for one in waiting}
+    for group, number in sorted(set().union(*calls.values())):
+        members = [rank for rank in calls if any(g == group for g, _ in calls[rank])]
+        here = {rank: calls[rank].get((group, number)) for rank in members}
+        made = {rank: call for rank, call in here.items() if call}
+        first = next(iter(made.values()))
+        if all(first.fits(call) for call in made.values()) and len(made) == len(here):
+            continue
+        which = f"Collective {number}" + (f" of group {group}" if group != "0" else "")
+        said = ", ".join(_made(call, ranks) for call, ranks in _alike(here))
+        return f"{which} differs: {said}. {_SAME}{_skipped(waiting)}"
+    return ""
+
+
+def _by_number(one):
+    return {(call.group, call.number): call for call in one.calls}
+
+
+def _alike(here):
+    ranks = defaultdict(list)
+    for rank, call in here.items():
+        ranks[str(call) if call else None].append(rank)
+    return ranks.items()
+
+
+def _made(call, ranks):
+    verb = "call" if len(ranks) > 1 else "calls"
+    return f"{ranks_named(ranks)} {verb} {call or 'none'}"
+
+
+def _skipped(waiting):
+    """A question about the line at which some ranks wait and the others do not."""
+    lines = {one.rank: _own(one) for one in waiting}
+    functions = {frame[::2] for frame in lines.values()}
+    first = min(frame.line for frame in lines.values())
+    past = [rank for rank, frame in lines.items() if frame.line > first]
+    if len(functions) > 1 or not past:
+        return ""
+    reasons = "an `if`, a shorter loop or a caught error"
+    return f" Does {reasons} keep {ranks_named(past)} from line {first}?"
+
+
+def _own(one):
+    return [frame for frame in one.frames if is_learners(frame)][-1]
+
+
+def _ranks(standings):
+    return ranks_named([one.rank for one in standings])
+
+
+def _wait(standings):
+    return "wait" if len(standings) > 1 else "waits"

@@ -1,0 +1,75 @@
+"""What the system tells of processes, in /proc (Linux; elsewhere nothing)."""
+
+import contextlib
+import os
+from typing import NamedTuple
+
+
+def children(of: int | None = None) -> list[int]:
+    """The process ids of the children of a process, of this one if none is named."""
+    of = of or os.getpid()
+    return [pid for pid, parent in _parents().items() if parent == of]
+
+
+def _names(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:  # the process has ended, or this is not Linux
+        return []
+
+
+def descendants() -> set[int]:
+    """The process ids of this process's children, and of theirs, to the last."""
+    parents, found, new = _parents(), set(), {os.getpid()}
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new}
+        found |= new
+    return found
+
+
+def _parents():
+    return {int(name): _parent(name) for name in _names("/proc") if name.isdigit()}
+
+
+def catches(pid: int, number: int) -> bool:
+    """True if a process has a handler for this signal, which would end it otherwise."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            fields = dict(line.split(":", 1) for line in file)
+    except OSError:
+        return False
+    return bool(int(fields["SigCgt"], 16) >> (number - 1) & 1)
+
+
+def _parent(pid):
+    try:
+        return int(_fields(f"/proc/{pid}/stat")[1])
+    except OSError:
+        return None
+
+
+def _fields(path):
+    """State, parent and the rest of a file `stat` of proc(5)."""
+    with open(path) as file:
+        # the name in parentheses may itself hold spaces and parentheses
+        return file.read().rpartition(")")[2].split()
+
+
+class Activity(NamedTuple):
+    """The state of a process's main thread, and how long all its threads computed."""
+
+    state: str  # of proc(5): R runs, S sleeps, T is stopped; D if any waits for a disk
+    seconds: float
+
+
+def activity(pid: int) -> Activity | None:
+    """What a process does now; None if it has ended, or this is not Linux."""
+    states, nanoseconds = {}, 0
+    for thread in _names(f"/proc/{pid}/task"):
+        folder = f"/proc/{pid}/task/{thread}"
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            states[int(thread)] = _fields(f"{folder}/stat")[0]
+            with open(f"{folder}/schedstat") as file:
+                nanoseconds += int(file.read().split()[0])
+    state = "D" if "D" in states.values() else states.get(pid)
+    return Activity(state, nanoseconds / 1e9) if state else None

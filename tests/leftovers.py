@@ -1,0 +1,94 @@
+"""What a launch may leave behind: processes, files, listening sockets."""
+
+import glob
+import time
+
+import psutil
+
+from tests import kernels
+
+_SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
+_CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
+
+
+def becomes(condition, seconds=20.0):
+    """True as soon as `condition()` is; False if it is not within a generous time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def lives(process):
+    """True for a process that runs; a zombie has ended."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def below(pid=None):
+    """Every living process below `pid` (this process)."""
+    try:
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process for process in found if lives(process)]
+
+
+def descendants(pid=None):
+    """Those below `pid`, a process server left out while its notebook lives."""
+    return [process for process in below(pid) if not _serves(process)]
+
+
+def _serves(process):
+    try:
+        command = process.cmdline()
+        # an agent has the same command line, but the server as its parent
+        is_server = "server.main" in " ".join(command)
+        return is_server and command[-1] == str(process.ppid())
+    except psutil.NoSuchProcess:
+        return False
+
+
+def shared_files():
+    """Files of a launch: shared memory, what is in the temporary folders of kernels."""
+    named = {path for pattern in _SHARED for path in glob.glob(pattern)}
+    theirs = {str(path) for path in kernels.FOLDERS.glob("*/**/*")}
+    return named | {path for path in theirs if _CACHE not in path}
+
+
+def sockets():
+    """(process, port) of every TCP socket on which something below this one listens."""
+    return {
+        (process.pid, socket.laddr.port)
+        for process in below()
+        for socket in _connections(process)
+        if socket.status == psutil.CONN_LISTEN
+    }
+
+
+def _connections(process):
+    try:
+        return process.net_connections("tcp")
+    except psutil.Error:
+        return []
+
+
+class Leftovers:
+    """What is there now that was not when this was made."""
+
+    def __init__(self):
+        self.known = {process.pid for process in below()}
+        self.files, self.sockets = shared_files(), sockets()
+
+    def found(self):
+        """A line for each process, file and socket that is new."""
+        new = [process for process in descendants() if process.pid not in self.known]
+        return [
+            *(f"process {process}" for process in new),
+            *(f"file {path}" for path in sorted(shared_files() - self.files)),
+            *(f"socket {place}" for place in sorted(sockets() - self.sockets)),
+        ]

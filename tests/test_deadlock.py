@@ -1,0 +1,138 @@
+"""A deadlock is explained: which collective differs, and what to change."""
+
+import pytest
+
+from course_lib import deadlock
+from course_lib.calls import Call
+from course_lib.errors import Frame
+from course_lib.stalls import Standing
+
+
+def called(*names, group="0"):
+    """Collectives as the flight recorder tells them: `all_reduce f32[10]`."""
+    parts = [name.partition(" ")[::2] for name in names]
+    return tuple(
+        Call(group, number, name, carries, False)
+        for number, (name, carries) in enumerate(parts, 1)
+    )
+
+
+def waits(rank, call, *, line=5, calls=(), function="train"):
+    return Standing(rank, "waits", call, (Frame("t.py", line, function),), calls)
+
+
+def test_the_first_collective_that_differs_is_named():
+    both = ("broadcast f32[3]",)
+    text = deadlock.reason(
+        [
+            waits(0, "all_reduce", calls=called(*both, "all_reduce f32[10]")),
+            waits(1, "barrier", line=6, calls=called(*both, "barrier")),
+        ]
+    )
+    assert "Collective 2 differs: rank 0 calls all_reduce of f32[10]," in text
+    assert "rank 1 calls barrier. All ranks must make the same" in text
+    assert text.endswith(
+        "Does an `if`, a shorter loop or a caught error keep rank 1 from line 5?"
+    )
+
+
+def test_ranks_that_agree_are_told_in_one():
+    standings = [waits(n, "barrier", calls=called("barrier")) for n in range(4)]
+    standings[2] = waits(2, "all_reduce", calls=called("all_reduce f32[1]"))
+    text = deadlock.reason(standings)
+    assert "ranks 0, 1, 3 call barrier, rank 2 calls all_reduce of f32[1]" in text
+
+
+def test_different_sizes_are_a_difference_where_all_must_be_alike():
+    sizes = [waits(0, "all_reduce", calls=called("all_reduce f32[10]"))]
+    sizes.append(waits(1, "all_reduce", calls=called("all_reduce f32[9]")))
+    assert "of f32[10], rank 1 calls all_reduce of f32[9]" in deadlock.reason(sizes)
+
+
+def test_different_sizes_are_none_where_only_the_root_passes_any():
+    sizes = [waits(0, "scatter", calls=called("scatter f32[10]"))]
+    sizes.append(waits(1, "scatter", calls=called("scatter")))
+    assert "differs" not in deadlock.reason(sizes)
+    assert "the same group, src or dst" in deadlock.reason(sizes)
+
+
+def test_a_collective_that_a_rank_has_not_called_is_named():
+    more = called("barrier", "barrier")
+    standings = [waits(0, "barrier", calls=more), waits(1, "recv", calls=more[:1])]
+    standings.append(waits(2, "barrier", calls=more))
+    assert "nobody will send to it" in deadlock.reason(standings)
+    standings[1] = waits(1, "wait()", calls=more[:1])
+    text = deadlock.reason(standings)
+    assert "Collective 2 differs: ranks 0, 2 call barrier, rank 1 calls none" in text
+
+
+def test_a_group_of_its_own_is_named_and_others_are_not_compared():
+    a, b = called("barrier", group="1"), called("all_reduce f32[1]", group="2")
+    assert "differs" not in deadlock.reason(
+        [waits(0, "barrier", calls=a), waits(1, "all_reduce", calls=b)]
+    )
+    c = called("all_reduce f32[1]", group="1")
+    text = deadlock.reason(
+        [waits(0, "barrier", calls=a), waits(1, "all_reduce", calls=c)]
+    )
+    assert "Collective 1 of group 1 differs" in text
+
+
+@pytest.mark.parametrize(
+    "calls, sentence",
+    [
+        (("send", "send", "send"), "All send and nobody receives"),
+        (("recv", "recv", "recv"), "All wait to receive and nobody sends"),
+        (("send", "recv", "recv"), "The sends and receives do not pair up"),
+        (("barrier", "recv", "barrier"), "rank 1 waits in recv, and ranks 0, 2 in"),
+        (("send", "barrier", "barrier"), "nobody will recv from it"),
+        (("init_process_group", "barrier", "barrier"), "when all 3 ranks have called"),
+    ],
+)
+def test_each_pattern_has_a_sentence_of_its_own(calls, sentence):
+    standings = [waits(rank, call) for rank, call in enumerate(calls)]
+    assert sentence in deadlock.reason(standings)
+
+
+def test_a_rank_that_returned_is_the_reason():
+    standings = [waits(0, "barrier"), Standing(1, "returned", calls=called("barrier"))]
+    text = deadlock.reason(standings)
+    assert "rank 1 has returned after 1 collective call, and rank 0 waits for" in text
+
+
+def test_a_stopped_rank_is_the_reason():
+    text = deadlock.reason([waits(0, "barrier"), Standing(1, "stopped")])
+    assert "rank 1 is stopped: a signal (SIGSTOP or SIGTSTP)" in text
+
+
+def test_a_rank_at_work_is_where_to_look_first():
+    works = Standing(1, "works", frames=(Frame("t.py", 7, "train"),))
+    text = deadlock.reason([waits(0, "barrier"), works])
+    assert "rank 0 waits for rank 1: look at the line of rank 1 first" in text
+
+
+def test_ranks_that_all_work_have_no_reason():
+    assert deadlock.reason([Standing(0, "works"), Standing(1, "works")]) == ""
+
+
+def test_no_line_is_asked_for_where_ranks_are_in_different_functions():
+    a = waits(0, "barrier", calls=called("barrier"), function="a")
+    b = waits(1, "all_reduce", calls=called("all_reduce"), function="b", line=9)
+    assert deadlock.reason([a, b]).endswith("in the same order.")
+
+
+def test_ranks_at_one_place_share_a_line_of_the_table():
+    standings = [waits(n, "barrier") for n in range(15)] + [Standing(15, "stopped")]
+    assert deadlock.table(standings) == [
+        "ranks 0-14 wait in barrier: t.py, line 5, in train",
+        "rank 15 is stopped",
+    ]
+
+
+def test_processes_that_a_rank_started_stand_below_it():
+    add = (Frame("t.py", 9, "add"),)
+    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), forked=(add, add))
+    assert deadlock.table([one]) == [
+        "rank 0 was in t.py, line 5, in train",
+        "  2 processes that it started: t.py, line 9, in add",
+    ]

@@ -1,0 +1,110 @@
+"""A rank answers where it is through a thread of its own, or by faulthandler."""
+
+import math
+import os
+import tempfile
+import threading
+
+import pytest
+
+from course_lib import answers
+from course_lib.answers import Answer
+from course_lib.calls import Call
+from course_lib.inquiry import Inquiry, Witness
+from tests.leftovers import becomes
+
+
+@pytest.fixture
+def witness():
+    with tempfile.TemporaryFile("w+b") as file:
+        made = Witness(file)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def rank(monkeypatch, witness):
+    """This process, as the rank that the witness is asked about."""
+    monkeypatch.setattr(answers, "_socket", os.dup(witness.files()[1]))
+    monkeypatch.setattr(answers, "_started", False)
+    monkeypatch.setattr(answers, "_patience", math.inf)
+    monkeypatch.delenv("TORCH_FR_BUFFER_SIZE", raising=False)
+    yield answers
+    witness.close()
+    os.close(answers._socket)
+    assert becomes(lambda: "course_lib" not in [t.name for t in threading.enumerate()])
+
+
+def answered(witness):
+    witness.listen()
+    return not witness.waits
+
+
+def test_a_rank_without_a_process_group_is_not_waited_for(witness):
+    witness.ask()
+    assert not witness.waits
+
+
+def test_a_rank_tells_the_stacks_of_its_threads_the_main_one_last(rank, witness):
+    rank.start(1800.0)
+    assert becomes(lambda: witness.ask() or witness.waits)
+    assert becomes(lambda: answered(witness))
+    assert witness.answer.patience == 1800.0
+    functions = [frame.function for frame in witness.answer.stacks[-1]]
+    assert "test_a_rank_tells_the_stacks_of_its_threads_the_main_one_last" in functions
+    assert not any(f.function == "_answer" for s in witness.answer.stacks for f in s)
+
+
+def test_the_shortest_patience_of_its_groups_counts(rank, witness):
+    rank.start(1800.0)
+    rank.start(5.0)
+    assert becomes(lambda: witness.ask() or witness.waits)
+    assert becomes(lambda: answered(witness))
+    assert witness.answer.patience == 5.0
+
+
+def test_a_rank_that_ends_tells_its_last_calls_unasked(rank, witness, monkeypatch):
+    call = Call("0", 3, "barrier", "", True)
+    monkeypatch.setattr(rank.calls, "read", lambda entries: [call])
+    rank.start(1800.0)
+    rank.farewell()
+    assert becomes(lambda: witness.listen() or witness.answer.calls == (call,))
+
+
+def test_a_rank_whose_socket_is_gone_ends_all_the_same(rank, witness):
+    rank.start(1800.0)
+    witness.close()
+    rank.farewell()
+
+
+def test_a_garbled_answer_is_none(witness):
+    witness._theirs.sendall(b"\n[[1, 2\n")
+    witness.listen()
+    assert witness.answer == Answer()
+
+
+class SilentHost:
+    """Ranks that write their stack only when they get the second signal."""
+
+    def __init__(self, witness):
+        self.witness, self.signals = witness, 0
+
+    def signal(self, number, ranks):
+        self.signals += bool(ranks)
+        if self.signals == 2:
+            line = b'Thread 1 (most recent call first):\n  File "a.py", line 7 in f\n'
+            os.pwrite(self.witness.file.fileno(), line, 0)
+
+
+def test_a_rank_that_cannot_answer_yet_is_asked_again(witness):
+    inquiry = Inquiry(lambda: None)
+    inquiry.witnesses.append(witness)
+    (found,) = inquiry.standings(set(), SilentHost(witness))
+    assert (found.state, found.frames[-1].line) == ("works", 7)
+
+
+def test_a_rank_that_ended_is_not_asked(witness):
+    inquiry = Inquiry(lambda: pytest.fail("waited"))
+    inquiry.witnesses.append(witness)
+    (found,) = inquiry.standings({0}, SilentHost(witness))
+    assert found.state == "returned"

@@ -1,0 +1,180 @@
+"""A launch stands still when all its ranks wait and go on waiting; a slow one works."""
+
+import linecache
+
+import pytest
+
+from course_lib.answers import Answer
+from course_lib.calls import Call
+from course_lib.errors import Frame
+from course_lib.linux import Activity
+from course_lib.stalls import Standing, Watch, standing
+
+CELL = "/tmp/ipykernel_7/1.py"
+TORCH = "/lib/python3/site-packages/torch"
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+LOGGER = f"{TORCH}/distributed/c10d_logger.py"
+RENDEZVOUS = "/course/course_lib/rendezvous.py"
+LEARNER = Frame(CELL, 3, "train")
+WAITS = [Standing(0, "waits", "barrier"), Standing(1, "waits", "all_reduce")]
+
+
+@pytest.fixture(autouse=True)
+def libraries(monkeypatch):
+    """Paths of the recorded stacks count as libraries."""
+    monkeypatch.setattr("course_lib.errors._LIBRARIES", ("/lib/", "/course/"))
+
+
+def asleep(*seconds):
+    return {rank: Activity("S", one) for rank, one in enumerate(seconds)}
+
+
+def watch(looks, answers, *, patience=1800.0):
+    """The times at which the launch was found to stand still; a look each half second.
+
+    `looks[i]` and `answers[i]` are what was seen at the i-th look; the last one stays.
+    """
+    watched, found = Watch(), []
+    for number in range(30):
+        seen = looks[min(number, len(looks) - 1)]
+        if watched.look(seen, number / 2):
+            told = answers[min(number, len(answers) - 1)]
+            if watched.told(told, number / 2, patience=patience):
+                found.append(number / 2)
+    return found
+
+
+def test_ranks_that_wait_are_reported_within_three_seconds():
+    assert watch([asleep(1.0, 1.0)], [WAITS])[0] <= 3.0
+
+
+def test_a_rank_that_computes_is_no_stall():
+    busy = [{0: Activity("S", 1.0), 1: Activity("R", 0.5 * n)} for n in range(30)]
+    assert watch(busy, [WAITS]) == []
+
+
+def test_a_rank_that_waits_for_its_disk_is_no_stall():
+    assert watch([{0: Activity("S", 1.0), 1: Activity("D", 1.0)}], [WAITS]) == []
+
+
+def test_a_rank_that_sleeps_in_its_own_line_is_no_stall():
+    works = [WAITS[0], Standing(1, "works")]
+    assert watch([asleep(1.0, 1.0)], [works]) == []
+
+
+def test_gloos_threads_that_look_for_messages_are_at_rest():
+    looks = [asleep(1 + 0.001 * n, 1 + 0.002 * n) for n in range(30)]
+    assert watch(looks, [WAITS])
+
+
+def test_ranks_that_wait_at_another_place_each_time_go_on():
+    moves = [[Standing(0, "waits", "barrier", calls=(n,)), WAITS[1]] for n in range(30)]
+    assert watch([asleep(1.0, 1.0)], moves) == []
+
+
+def test_work_between_two_answers_begins_the_rest_anew():
+    looks = [asleep(1.0, 1.0)] * 4 + [asleep(1.0, 1.4)] + [asleep(1.0, 1.4)] * 30
+    calm = watch([asleep(1.0, 1.0)], [WAITS])[0]
+    assert watch(looks, [WAITS])[0] > calm
+
+
+def test_a_stopped_rank_and_one_that_waits_are_a_stall():
+    seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
+    assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])
+
+
+def test_a_rank_held_by_a_debugger_is_no_stall():
+    seen = {0: Activity("S", 1.0), 1: Activity("t", 0.2)}
+    assert watch([seen], [[WAITS[0], Standing(1, "works")]]) == []
+
+
+def test_a_rank_that_returned_and_one_that_waits_are_a_stall():
+    assert watch([asleep(1.0)], [[WAITS[0], Standing(1, "returned")]])
+
+
+def test_without_a_look_at_processes_nothing_is_asked():
+    assert watch([{}], [WAITS]) == []
+
+
+def test_a_group_that_gives_up_soon_may_do_so_itself():
+    assert watch([asleep(1.0, 1.0)], [WAITS], patience=5.0)[0] > 5.0
+
+
+def stands(*stacks, calls=()):
+    return standing(1, Answer(stacks, calls))
+
+
+def call(name, *, done=False):
+    return Call("0", 1, name, "f32[10]", done)
+
+
+def collective(name):
+    """A stack in which a rank waits in a collective of torch.distributed."""
+    inner = [Frame(LOGGER, 79, "wrapper"), Frame(C10D, 9, name)]
+    return [LEARNER, *inner, Frame(RENDEZVOUS, 71, "wait")]
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "barrier", "send", "recv"])
+def test_a_rank_waits_in_the_function_that_the_learner_called(name):
+    assert (stands(collective(name)).state, stands(collective(name)).call) == (
+        "waits",
+        name,
+    )
+
+
+def test_a_rank_waits_for_others_to_join_the_group():
+    stack = [LEARNER, Frame(C10D, 1, "init_process_group")]
+    assert stands(stack).call == "init_process_group"
+    connects = [*stack, Frame(RENDEZVOUS, 31, "create")]
+    assert stands(connects).call == "init_process_group"
+
+
+def test_a_rank_waits_in_backward_if_a_collective_is_not_done():
+    stack = [LEARNER, Frame(f"{TORCH}/_tensor.py", 630, "backward")]
+    stack.append(Frame(f"{TORCH}/autograd/graph.py", 8, "_engine_run_backward"))
+    assert stands(stack, calls=(call("all_reduce"),)).call == "all_reduce of backward"
+    assert stands(stack, calls=(call("all_reduce", done=True),)).state == "works"
+
+
+def test_a_rank_waits_for_the_work_that_it_started():
+    stack = [LEARNER, Frame(RENDEZVOUS, 71, "wait")]
+    assert stands(stack, calls=(call("broadcast"),)).call == "wait() of broadcast"
+    assert stands(stack).call == "wait()"
+
+
+def test_a_rank_in_a_line_of_the_learners_own_works():
+    assert stands([LEARNER]).state == "works"
+    assert stands([LEARNER], calls=(call("all_reduce"),)).state == "works"
+
+
+def test_a_rank_in_another_library_works():
+    stack = [LEARNER, Frame(f"{TORCH}/utils/data/dataloader.py", 1, "_try_get_data")]
+    assert stands(stack).state == "works"
+
+
+def test_a_layer_inside_ddp_works():
+    ddp = Frame(f"{TORCH}/nn/parallel/distributed.py", 5, "forward")
+    conv = Frame(f"{TORCH}/nn/modules/conv.py", 5, "forward")
+    assert stands([LEARNER, ddp]).state == "waits"
+    assert stands([LEARNER, ddp, conv]).state == "works"
+
+
+def test_a_rank_with_a_thread_at_work_works():
+    assert stands([Frame(CELL, 9, "load")], collective("barrier")).state == "works"
+
+
+def test_a_rank_that_waits_for_a_thread_which_waits_for_a_rank_waits():
+    joins = [LEARNER, Frame("/lib/python3/threading.py", 1, "join")]
+    assert stands(collective("recv"), joins).call == "recv"
+    assert stands(joins).state == "works"
+
+
+def test_threads_of_libraries_do_not_count():
+    bar = [Frame("/lib/python3/threading.py", 1, "wait"), Frame("/lib/x.py", 1, "run")]
+    assert stands(bar, collective("barrier")).state == "waits"
+
+
+def test_a_call_with_a_time_limit_of_its_own_ends_by_itself(monkeypatch):
+    lines = {CELL: (1, None, ["", "", "dist.monitored_barrier(timeout=short)"], CELL)}
+    monkeypatch.setattr(linecache, "cache", lines)
+    assert stands(collective("monitored_barrier")).state == "works"
