@@ -102,7 +102,7 @@ def _serve(way, link, *, most, folder, log):
         raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        linux.kill_children([])
+        linux.kill_children()
 
 
 def _answer_all(way, link, most):

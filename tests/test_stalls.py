@@ -7,7 +7,7 @@ import pytest
 from course_lib.answers import Answer
 from course_lib.calls import Call
 from course_lib.errors import Frame
-from course_lib.linux import Activity
+from course_lib.proc import Activity
 from course_lib.stalls import Standing, Watch, standing
 
 CELL = "/tmp/ipykernel_7/1.py"

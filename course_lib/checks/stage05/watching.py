@@ -9,7 +9,7 @@ import threading
 import time
 from multiprocessing import process, synchronize
 
-from course_lib import linux
+from course_lib import proc
 from course_lib.attempt import Wrong
 from course_lib.checks.stage05.company import Company
 from course_lib.errors import Frame, is_learners
@@ -50,7 +50,7 @@ def watched(company: Company, answer, folder: str):
         signal.setitimer(signal.ITIMER_REAL, 0)
         for put_back in changed:
             put_back()
-        for pid in linux.children():
+        for pid in proc.children():
             os.kill(pid, signal.SIGKILL)
 
 
