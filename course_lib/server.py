@@ -1,4 +1,4 @@
-"""The warm process server: it imports torch once and forks an agent for every launch.
+"""The kernel's side of the warm process server: start it, ask it for launches.
 
 The notebook's own process is never forked: it has threads, and a forked copy of it
 would hang in the first parallel operator.
@@ -7,14 +7,12 @@ would hang in the first parallel operator.
 import atexit
 import contextlib
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
 
-from course_lib import linux, wire
+from course_lib import wire
 from course_lib.errors import LaunchError
 
 # read when torch or its libraries are imported: a change needs a new server
@@ -28,9 +26,6 @@ _READ_AT_IMPORT = (
     "LD_",
     "PYTHON",
 )
-# imported while nobody waits; each would cost a rank a second or two at first use
-_WANTED_LATER = ("course_lib.recorder", "torch._dynamo")
-_IDLE = 0.3  # seconds without a launch until the next of these is imported
 _PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
 
 _lock = threading.Lock()
@@ -188,98 +183,9 @@ _SERVER_ENVIRONMENT = {
 }
 _START = (
     f"import sys; sys.path[0] = {os.path.dirname(os.path.dirname(__file__))!r}; "
-    "from course_lib import server; server.main(int(sys.argv[1]), int(sys.argv[2]))"
+    "from course_lib import zygote; zygote.main(int(sys.argv[1]), int(sys.argv[2]))"
 )
 
 
 def _import_environment():
     return {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
-
-
-def main(control: int, owner: int) -> None:
-    """Serve the process `owner` until it ends."""
-    control = socket.socket(fileno=control)
-    owner = os.pidfd_open(owner)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # until a rank can tell where it is, the question must not end it
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    linux.adopt_orphans()  # of an agent that is killed
-    _warm_up()
-    linux.meet_without_files()  # so will the ranks
-    wanted, agents = list(_WANTED_LATER), {}
-    while True:
-        files, patience = [control, owner, *agents], _IDLE if wanted else None
-        busy, _, _ = select.select(files, [], [], patience)
-        for ended in agents.keys() & set(busy):
-            _bury(agents, ended)
-        if owner in busy:
-            break
-        if control in busy:
-            if not _serve(control, owner, agents):
-                break
-        elif wanted and not busy:
-            _import(wanted.pop(0))
-            if not wanted:
-                linux.use_huge_pages()
-    for ended in list(agents):
-        _bury(agents, ended)
-
-
-def _serve(control, owner, agents):
-    """Fork an agent for the next job; False when the notebook has gone."""
-    from course_lib import agent
-
-    job, files = wire.receive(control)
-    if job is None:
-        return False
-    pid = os.fork()
-    if pid == 0:
-        control.close()
-        for file in agents:
-            os.close(file)
-        agent.main(socket.socket(fileno=files[0]), owner, job, files=files[1:])
-    for file in files:
-        os.close(file)
-    agents[os.pidfd_open(pid)] = pid
-    return True
-
-
-def _bury(agents, ended):
-    """Wait for the end of an agent; kill what one that was killed left behind."""
-    _, status = os.waitpid(agents.pop(ended), 0)
-    os.close(ended)
-    if status:
-        linux.kill_orphans(agents.values())
-
-
-def _warm_up():
-    """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
-    import io
-
-    import torch.distributed
-
-    from course_lib import agent, payload  # noqa: F401  (agent: for the launches)
-
-    buffer = io.BytesIO()
-    payload.dump((main, torch.zeros(1)), buffer)
-    buffer.seek(0)
-    payload.load(buffer)
-    torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    _settle()
-
-
-def _import(name):
-    try:
-        __import__(name)
-    except Exception:  # the ranks will say so, if they need it
-        pass
-    _settle()
-
-
-def _settle():
-    """Keep the collector from touching, and so copying, the pages that ranks share."""
-    import gc
-
-    gc.collect()
-    gc.freeze()
-    gc.disable()

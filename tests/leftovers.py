@@ -47,7 +47,7 @@ def _serves(process):
     try:
         command = process.cmdline()
         # an agent has the same command line, but the server as its parent
-        is_server = "server.main" in " ".join(command)
+        is_server = "zygote.main" in " ".join(command)
         return is_server and command[-1] == str(process.ppid())
     except psutil.NoSuchProcess:
         return False

@@ -81,7 +81,7 @@ def test_importing_the_package_in_a_kernel_starts_the_server():
         servers = [
             p
             for p in psutil.Process(kernel.pid).children()
-            if "server.main" in str(p.cmdline())
+            if "zygote.main" in str(p.cmdline())
         ]
         assert len(servers) == 1
     finally:
