@@ -1,5 +1,6 @@
 """Why ranks wait for each other for ever, and the sentence that mends it."""
 
+import signal
 from collections import Counter, defaultdict
 
 from course_lib.errors import is_learners, ranks_named, whereabouts
@@ -31,9 +32,16 @@ def table(standings: list[Standing]) -> list[str]:
 
 
 def _forked(one):
-    """How many of its processes are at which line."""
+    """How many of its processes are at which line, or how they ended."""
     lines = Counter(whereabouts(list(stack)) for stack in one.forked)
+    lines.update(_ended(code) for code in one.ended)
     return tuple(lines.items())
+
+
+def _ended(code):
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"killed by {signal.Signals(-code).name}"
 
 
 def _line(one):

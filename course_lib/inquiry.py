@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 from course_lib import answers, proc, stacks
 from course_lib.answers import Answer
@@ -23,6 +24,7 @@ class Witness:
         self._heard, self._greeted, self.answer = b"", False, Answer()
         self.waits = False  # for an answer
         self.children = []  # stacks of the processes that the rank forked
+        self.ended = []  # and the exit codes of those for which it has not waited
 
     def files(self) -> list[int]:
         """What its rank writes on: the file for stacks, its end of the socket."""
@@ -146,6 +148,8 @@ class Inquiry:
         until = time.monotonic() + _PATIENCE
         for rank, witness in witnesses.items():
             for pid in proc.children(self.pids.get(rank, -1)):
+                if (code := proc.exit_code(pid)) is not None:
+                    witness.ended.append(code)
                 # a program of its own has no handler: the signal would end it
                 if proc.catches(pid, signal.SIGUSR1):
                     witness.children.append(self._dump_child(pid, witness, until))
@@ -166,7 +170,8 @@ class Inquiry:
             return Standing(rank, "returned", calls=witness.answer.calls)
         if stopped:
             return Standing(rank, "stopped")
-        return standing(rank, witness.answer, children=witness.children)
+        found = standing(rank, witness.answer, children=witness.children)
+        return replace(found, ended=tuple(witness.ended))
 
     def close(self) -> None:
         """Close all files."""

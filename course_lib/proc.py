@@ -18,6 +18,16 @@ def _names(folder):
         return []
 
 
+def exit_code(pid: int) -> int | None:
+    """How a child ended for which nobody has waited yet: negative for a signal."""
+    try:
+        fields = _fields(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    # the last field is hidden from those who may not look into the process
+    return os.waitstatus_to_exitcode(int(fields[-1])) if fields[0] == "Z" else None
+
+
 def descendants() -> set[int]:
     """The process ids of this process's children, and of theirs, to the last."""
     parents, found, new = _parents(), set(), {os.getpid()}

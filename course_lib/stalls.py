@@ -27,7 +27,8 @@ class Standing:
     """Where one rank stands: `waits`, `works`, `stopped` or `returned`; in which call.
 
     `frames` is its stack, `calls` the collectives that it has called so far, `forked`
-    the stacks of the processes that it started.
+    the stacks of the processes that it started, `ended` the exit codes of those that
+    are gone.
     """
 
     rank: int
@@ -36,6 +37,7 @@ class Standing:
     frames: tuple[Frame, ...] = ()
     calls: tuple[Call, ...] = ()
     forked: tuple[tuple[Frame, ...], ...] = ()
+    ended: tuple[int, ...] = ()
 
     @property
     def made(self) -> int:

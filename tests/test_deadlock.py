@@ -136,3 +136,11 @@ def test_processes_that_a_rank_started_stand_below_it():
         "rank 0 was in t.py, line 5, in train",
         "  2 processes that it started: t.py, line 9, in add",
     ]
+
+
+def test_processes_that_have_ended_are_told_with_the_way_they_went():
+    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), ended=(1, -9, -9))
+    assert deadlock.table([one])[1:] == [
+        "  1 process that it started: ended with exit code 1",
+        "  2 processes that it started: killed by SIGKILL",
+    ]

@@ -80,6 +80,12 @@ def test_a_process_that_is_gone_does_nothing(sleeper):
     assert not proc.catches(1 << 22, signal.SIGINT)
 
 
+def test_a_child_that_has_ended_is_told_with_its_exit_code(sleeper):
+    assert proc.exit_code(sleeper) is None
+    os.kill(sleeper, signal.SIGKILL)
+    assert becomes(lambda: proc.exit_code(sleeper) == -signal.SIGKILL)
+
+
 def test_a_signal_that_would_end_a_process_is_told_apart(sleeper):
     assert proc.catches(os.getpid(), signal.SIGINT)
     assert becomes(lambda: proc.activity(sleeper).state == "S")
