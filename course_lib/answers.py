@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from course_lib import calls
@@ -20,38 +20,80 @@ from course_lib.errors import Frame
 
 _KEPT = "2000"  # calls; older ones are forgotten
 _LAST = 50  # calls that a rank tells when it ends
+_OPERATIONS = {
+    0: "broadcast",
+    1: "all_reduce",
+    3: "reduce",
+    4: "all_gather",
+    7: "gather",
+    8: "scatter",
+    9: "reduce_scatter",
+    11: "all_to_all",
+    12: "send",
+    13: "recv",
+    14: "recv",
+    15: "barrier",
+}
 
-_socket = None  # the file number; None until the launch gave one
-_patience = math.inf  # seconds; of the process group that waits least long
+_socket, _rank = None, None  # file number and process; None until the launch gave one
+_limit = math.inf  # seconds; of the last process group
 _started = False
+_awaited = None  # the work that the main thread waits for
 
 
 class Answer(NamedTuple):
     """Stacks of a rank's threads, outermost first, the main thread's last; its calls.
 
-    PyTorch itself gives up waiting after `patience` seconds.
+    `limit` is how many seconds the last process group waits, `members` its groups by
+    name, `awaited` the kind of the work that is waited for, `error` an exception that
+    is being handled.
     """
 
     stacks: tuple[list[Frame], ...] = ()
     calls: tuple[Call, ...] = ()
-    patience: float = math.inf
+    limit: float = math.inf
+    members: dict[str, list[int]] = {}
+    awaited: str = ""
+    error: str = ""
+
+    @property
+    def patience(self) -> float:
+        """After how many seconds PyTorch itself gives up the call that waits."""
+        pending = [call.limit for call in self.calls if not call.done]
+        return min(pending, default=self.limit)
 
 
 def be_asked(file: int) -> None:
     """Answer questions that come on this socket, once there is a process group."""
-    global _socket
-    _socket = file
+    global _socket, _rank
+    _socket, _rank = file, os.getpid()
 
 
-def start(patience: float) -> None:
-    """Let a thread answer from now on; a group waits `patience` seconds for a rank."""
-    global _started, _patience
-    _patience = min(_patience, patience)
-    if _socket is not None and not _started:
+def start(limit: float) -> None:
+    """Let a thread answer from now on; the new group waits `limit` seconds."""
+    global _started, _limit
+    _limit = limit
+    if _is_rank() and not _started:
         _started = True
         # read with the first group; `trace=True` has asked for more
         os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _KEPT)
         threading.Thread(target=_answer, daemon=True, name="course_lib").start()
+
+
+def _is_rank():
+    """False elsewhere, and in processes that the rank has forked."""
+    return _rank == os.getpid()
+
+
+@contextmanager
+def awaits(work):
+    """Note what the main thread waits for in this block."""
+    global _awaited
+    _awaited = work
+    try:
+        yield
+    finally:
+        _awaited = None
 
 
 def _answer():
@@ -62,8 +104,27 @@ def _answer():
             asked.sendall(_said(_stacks(), calls.read(calls.entries())))
 
 
-def _said(*told):
-    return json.dumps([*told, _patience]).encode() + b"\n"
+def _said(stacks, called):
+    told = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
+    return json.dumps(told).encode() + b"\n"
+
+
+def _members():
+    from torch.distributed import distributed_c10d as c10d
+
+    groups = list(c10d._world.pg_group_ranks.items())
+    return {c10d._world.pg_names[group]: sorted(ranks) for group, ranks in groups}
+
+
+def _operation(work):
+    return _OPERATIONS.get(work._get_op_type(), "") if work is not None else ""
+
+
+def _error():
+    """The exception that the main thread is handling, in one line."""
+    found = sys._current_exceptions().get(threading.main_thread().ident)
+    error = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    return f"{type(error).__qualname__}: {error}"[:200] if error else ""
 
 
 def _stacks():
@@ -84,7 +145,7 @@ def _walk(frame):
 
 def farewell() -> None:
     """Tell the last calls unasked: nobody can ask a rank that has ended."""
-    if _started:
+    if _started and _is_rank():
         # a learner may have closed it, and nobody may read: it must not matter
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
             last = calls.read(calls.entries())[-_LAST:]
@@ -93,6 +154,6 @@ def farewell() -> None:
 
 def understand(text: bytes) -> Answer:
     """An answer as it came through the socket."""
-    stacks, called, patience = json.loads(text)
+    stacks, called, *rest = json.loads(text)
     frames = tuple([Frame(*frame) for frame in stack] for stack in stacks)
-    return Answer(frames, tuple(Call(*call) for call in called), patience)
+    return Answer(frames, tuple(Call(*call) for call in called), *rest)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import course_lib
-from course_lib import launcher, request
-from course_lib.errors import LaunchError, UsageError, is_learners
+from course_lib import launcher, request, shortage
+from course_lib.errors import Frame, LaunchError, UsageError, is_learners
 from course_lib.results import Results
 from course_lib.timeline import Trace
 
@@ -85,6 +85,10 @@ class Missing(Exception):
     """The answer is not written yet."""
 
 
+class Broken(Exception):
+    """The check failed by a fault of its own, in no line of the answer."""
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One exercise: how long it takes, what checks it, hints that say ever more.
@@ -112,7 +116,8 @@ class Attempt:
 
         `why(error)` gives the hint for a launch that failed, or None.
 
-        Errors: `Missing` for a stub, `Wrong` with rank and line if a rank fails.
+        Errors: `Missing` for a stub, `Wrong` with rank and line if a rank fails,
+        `Broken` if it fails by a fault of the check.
         """
         asked = request.check(
             _Named(body, self.answer, self.name),
@@ -138,11 +143,13 @@ class Attempt:
         # of one process only: nobody asked for a rank
         head = re.sub(r"^rank 0 of 1\b", self.name, head)
         lines = tuple(line for line in lines if "cl.last_error()" not in line)
-        if f"TypeError: {self.name}() " in head and "argument" in head:
+        if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
             hint = "Keep the parameters of the function as the exercise gives them."
         else:
             hint = next((hint for text, hint in _SAYINGS if text in head), "")
         hint = hint or _busy(error) or (why and why(error))
+        if not hint and _is_fault(error):
+            return Broken(head.partition(" raised ")[2])
         hint = hint or _GENERAL.get(error.kind, "")
         return Wrong(head, hint, lines)
 
@@ -170,6 +177,15 @@ def _shortened(text):
     if place and len(lines) > _LINES:
         said = "\n".join([*lines[:_LINES], "..."])
     return said + place + rest
+
+
+def _is_fault(error):
+    """True if a rank raised something, and no line of its stack is the learner's."""
+    files = re.findall(r'^  File "(.+?)", line', error.details, re.MULTILINE)
+    # a collective of the check fails if the answer made another one before it
+    if error.kind.startswith(("RuntimeError", "Dist")) or shortage.advice(str(error)):
+        return False
+    return bool(files) and not any(is_learners(Frame(file, 0, "")) for file in files)
 
 
 def _busy(error):

@@ -20,13 +20,17 @@ _SAME_SIZE = ("all_reduce", "broadcast", "reduce")
 
 
 class Call(NamedTuple):
-    """One collective: its number in its group, name, what it carries, is it done?"""
+    """One collective: its number in its group, name, what it carries, is it done?
+
+    If it is not done after `limit` seconds, PyTorch gives up.
+    """
 
     group: str
     number: int
     name: str
     carries: str  # f32[8, 4]
     done: bool
+    limit: float = 1800.0
 
     def __str__(self):
         return f"{self.name} of {self.carries}" if self.carries else self.name
@@ -59,7 +63,8 @@ def read(found: list[dict]) -> list[Call]:
         if number == 1:
             calls[group] = []
         name = entry["profiling_name"].partition(":")[2]
-        call = Call(group, number, name, _carries(entry), entry["retired"])
+        limit = entry.get("timeout_ms", 1_800_000) / 1000
+        call = Call(group, number, name, _carries(entry), entry["retired"], limit)
         calls.setdefault(group, []).append(call)
     return [call for group in calls.values() for call in group]
 

@@ -45,7 +45,10 @@ def _ended(code):
 
 
 def _line(one):
-    return whereabouts(list(one.frames)) if one.state in ("waits", "works") else ""
+    if one.state not in ("waits", "works"):
+        return ""
+    handles = f" (while it handles {one.error})" if one.error else ""
+    return whereabouts(list(one.frames)) + handles
 
 
 def _rows(place, ranks):
@@ -77,10 +80,22 @@ def reason(standings: list[Standing]) -> str:
     return (
         _joining(waiting, standings)
         or (by_state["returned"] and _returned(by_state["returned"], waiting))
-        or _PAIRS.get(frozenset(one.call for one in waiting), "")
+        or _PAIRS.get(frozenset(map(_operation, waiting)), "")
         or _unpaired(waiting)
-        or _different(waiting)
-        or "All wait in the same call: do they pass the same group, src or dst, and"
+        or _different(waiting, len(standings))
+        or _unlike(waiting)
+    )
+
+
+def _operation(one):
+    return one.call.removeprefix("wait() of ")
+
+
+def _unlike(waiting):
+    if len({one.call for one in waiting}) > 1:
+        return f"They wait in different calls. {_SAME}"
+    return (
+        "All wait in the same call: do they pass the same group, src or dst, and"
         " tensors of the same size?"
     )
 
@@ -102,19 +117,30 @@ def _busy(working, waiting):
 
 def _joining(waiting, standings):
     joining = [one for one in waiting if one.call in _JOINS]
-    if not joining or len(joining) == len(standings):
+    if not joining:
         return ""
+    call, count = joining[0].call, len(standings)
     others = [one for one in standings if one not in joining]
+    if others:
+        return (
+            f"{call} ends when all {count} ranks have called it, and {_ranks(others)}"
+            " did not."
+        )
     return (
-        f"{joining[0].call} ends when all {len(standings)} ranks have called it, and"
-        f" {_ranks(others)} did not."
+        f"All are in {call}, and still do not meet: is rank= another one on each of"
+        f" them, and world_size= {count}?"
     )
 
 
 def _returned(returned, waiting):
+    has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
+    if {_operation(one) for one in waiting} <= {"send", "recv"}:
+        return (
+            f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
+            f" for a message of {theirs}: each send needs a recv on the other rank."
+        )
     made = {one.made for one in returned}
     count = f" after {_calls(made.pop())}" if len(made) == 1 else ""
-    has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
     return (
         f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
         f" {_wait(waiting)} for {theirs}. {_SAME}{_skipped(waiting)}"
@@ -128,35 +154,84 @@ def _calls(number):
 def _unpaired(waiting):
     """A send or a recv whose other half nobody calls."""
     for call, half in (("recv", "send to it"), ("send", "recv from it")):
-        alone = [one for one in waiting if one.call == call]
-        if alone and len(alone) < len(waiting):
-            others = [one for one in waiting if one.call != call]
-            calls = ", ".join(sorted({one.call for one in others}))
+        alone = [one for one in waiting if _operation(one) == call]
+        others = [one for one in waiting if one not in alone]
+        if alone and others:
+            places = defaultdict(list)
+            for one in others:
+                places[one.call].append(one.rank)
+            rest = [f"{ranks_named(ranks)} in {call}" for call, ranks in places.items()]
             return (
-                f"{_ranks(alone)} {_wait(alone)} in {call}, and {_ranks(others)} in"
-                f" {calls}: nobody will {half}."
+                f"{_ranks(alone)} {_wait(alone)} in {call}, and {', '.join(rest)}:"
+                f" nobody will {half}."
             )
     return ""
 
 
-def _different(waiting):
+def _different(waiting, world_size):
     """The first collective that is not the same on all ranks."""
-    calls = {one.rank: _by_number(one) for one in waiting}
-    for group, number in sorted(set().union(*calls.values())):
-        members = [rank for rank in calls if any(g == group for g, _ in calls[rank])]
-        here = {rank: calls[rank].get((group, number)) for rank in members}
-        made = {rank: call for rank, call in here.items() if call}
-        first = next(iter(made.values()))
-        if all(first.fits(call) for call in made.values()) and len(made) == len(here):
-            continue
-        which = f"Collective {number}" + (f" of group {group}" if group != "0" else "")
-        said = ", ".join(_made(call, ranks) for call, ranks in _alike(here))
-        return f"{which} differs: {said}. {_SAME}{_skipped(waiting)}"
+    calls = {one.rank: {(c.group, c.number): c for c in one.calls} for one in waiting}
+    for group in sorted({group for made in calls.values() for group, _ in made}):
+        members = [
+            rank for rank in _members(group, waiting, world_size) if rank in calls
+        ]
+        here = {rank: _numbers(calls[rank], group) for rank in members}
+        found = _first_difference(here)
+        if found:
+            which = f"Collective {found[0]}" + _of(group)
+            asked = _skipped([one for one in waiting if one.rank in members])
+            return f"{which}{found[1]}{asked if _SAME in found[1] else ''}"
     return ""
 
 
-def _by_number(one):
-    return {(call.group, call.number): call for call in one.calls}
+def _members(group, waiting, world_size):
+    """The ranks of a group: as they know it themselves, else all."""
+    for one in waiting:
+        if group in dict(one.members):
+            return dict(one.members)[group]
+    return range(world_size)
+
+
+def _numbers(calls, group):
+    return {number: call for (name, number), call in calls.items() if name == group}
+
+
+def _of(group):
+    return "" if group == "0" else f" of group {group}"
+
+
+def _first_difference(here):
+    """The number of the first call that is not the same on all ranks, and how."""
+    kept = [min(calls) for calls in here.values() if calls]
+    last = max(max(calls) for calls in here.values() if calls)
+    undone = None
+    # before that some rank has forgotten its calls
+    for number in range(max(kept), last + 1):
+        made = {rank: calls.get(number) for rank, calls in here.items()}
+        found = [call for call in made.values() if call]
+        if not all(found[0].fits(call) for call in found):
+            return number, _said(made)
+        if len(found) < len(made):
+            return undone or (number, _said(made))
+        if len({call.done for call in found}) > 1:
+            undone = undone or (number, _half_done(made))
+    return None
+
+
+def _said(made):
+    said = ", ".join(_made(call, ranks) for call, ranks in _alike(made))
+    return f" differs: {said}. {_SAME}"
+
+
+def _half_done(made):
+    """A call that some ranks have behind them and others not: they name other roots."""
+    done = [rank for rank, call in made.items() if call.done]
+    waits = [rank for rank, call in made.items() if not call.done]
+    name = next(iter(made.values())).name
+    return (
+        f", {name}, is done on {ranks_named(done)} and not on {ranks_named(waits)}: do"
+        " all pass the same src, dst and group?"
+    )
 
 
 def _alike(here):

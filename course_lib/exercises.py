@@ -8,7 +8,7 @@ import textwrap
 import uuid
 
 from course_lib import checks, progress
-from course_lib.attempt import SECONDS, Attempt, Exercise, Missing, Wrong
+from course_lib.attempt import SECONDS, Attempt, Broken, Exercise, Missing, Wrong
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.output import in_notebook
 
@@ -64,6 +64,7 @@ def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Ri
 
     Errors: `NotYet` that says which rank differs, and a hint for that mistake;
     `NotStarted` while the answer is the stub; `UsageError` for an unknown exercise;
+    `CourseError` if the check itself fails;
     `LaunchInterrupted` if the cell is interrupted.
     """
     try:
@@ -101,6 +102,11 @@ def _judge(chosen, attempt):
             f"○ {chosen.id} not started: {attempt.name} still raises"
             " NotImplementedError.\nWrite it in the cell above, run that cell, then"
             " this one."
+        ) from None
+    except Broken as broken:
+        raise CourseError(
+            f"the check of {chosen.id} itself failed: {broken}\nThis is no mistake of"
+            " your answer. Please report this."
         ) from None
     except Wrong as wrong:
         progress.note(chosen.id, "not yet")

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from course_lib import answers, proc, stacks
 from course_lib.answers import Answer
+from course_lib.errors import is_learners
 from course_lib.stalls import EVERY, Standing, Watch, standing
 
 _PATIENCE = 0.5  # seconds that a rank has to answer
+_AGAIN = 0.15  # seconds until a rank that did not is asked again
 
 
 class Witness:
@@ -109,7 +111,9 @@ class Inquiry:
             self._dump(asked, host)
             self._dump_children(asked)
         return [
-            self._standing(rank, stopped=rank in stopped, ended=rank in ended)
+            self._ended(rank)
+            if rank in ended
+            else self._standing(rank, stopped=rank in stopped, last=bool(host))
             for rank in range(len(self.witnesses))
         ]
 
@@ -131,10 +135,11 @@ class Inquiry:
     def _dump(self, witnesses, host):
         """Take the stacks of ranks that did not answer."""
         silent = {rank: one for rank, one in witnesses.items() if not one.answer.stacks}
-        until, texts = time.monotonic() + _PATIENCE, {}
-        while silent and time.monotonic() < until:
-            # again, because a rank that starts ignores it
-            host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
+        began, times, texts = time.monotonic(), 0, {}
+        while silent and (passed := time.monotonic() - began) < _PATIENCE:
+            if passed >= times * _AGAIN:  # because a rank that starts ignores it
+                host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
+                times += 1
             self._wait()
             last, texts = texts, {rank: one.dumped() for rank, one in silent.items()}
             if texts == last and all(texts.values()):
@@ -163,15 +168,19 @@ class Inquiry:
             last, text = text, witness.dumped(start)
         return stacks.of_child(stacks.parse(text))
 
-    def _standing(self, rank, *, stopped, ended):
+    def _ended(self, rank):
         witness = self.witnesses[rank]
         witness.listen()
-        if ended:
-            return Standing(rank, "returned", calls=witness.answer.calls)
+        return Standing(rank, "returned", calls=witness.answer.calls)
+
+    def _standing(self, rank, *, stopped, last):
         if stopped:
             return Standing(rank, "stopped")
-        found = standing(rank, witness.answer, children=witness.children)
-        return replace(found, ended=tuple(witness.ended))
+        witness = self.witnesses[rank]
+        found = standing(rank, witness.answer, last=last)
+        learners = [s for s in witness.children if any(map(is_learners, s))]
+        forked, ended = map(tuple, learners), tuple(witness.ended)
+        return replace(found, forked=tuple(forked), ended=ended)
 
     def close(self) -> None:
         """Close all files."""

@@ -52,7 +52,7 @@ def name_culprit(fn, arguments: dict) -> str:
         found = _used(inner, seen=set())
         if found:
             return found
-    return f"it holds something (it is a {_kind(fn)})"
+    return f"it holds something (it is a {_kind(inner)})"
 
 
 def _used(fn, seen):
@@ -62,7 +62,8 @@ def _used(fn, seen):
         variables = inspect.getclosurevars(fn)
     except ValueError:  # a variable of the closure has no value yet
         return None
-    for name, value in {**variables.globals, **variables.nonlocals}.items():
+    within = {n: fn.__globals__[n] for n in _names(fn.__code__) & {*fn.__globals__}}
+    for name, value in {**within, **variables.nonlocals}.items():
         if isinstance(value, types.ModuleType) or travels(value):
             continue
         if isinstance(value, types.FunctionType):
@@ -74,6 +75,12 @@ def _used(fn, seen):
         else:
             return f"`{fn.__qualname__}` uses the variable `{name}`, a {_kind(value)}"
     return None
+
+
+def _names(code):
+    """The global names in a function, and in functions and lists written inside it."""
+    parts = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return {*code.co_names}.union(*map(_names, parts))
 
 
 def _kind(value):

@@ -66,20 +66,26 @@ def _fields(path):
 
 
 class Activity(NamedTuple):
-    """The state of a process's main thread, and how long all its threads computed."""
+    """The state of a process's main thread, and how long all its threads computed.
+
+    `groups` is how many threads of gloo look for messages.
+    """
 
     state: str  # of proc(5): R runs, S sleeps, T is stopped; D if any waits for a disk
     seconds: float
+    groups: int = 0
 
 
 def activity(pid: int) -> Activity | None:
     """What a process does now; None if it has ended, or this is not Linux."""
-    states, nanoseconds = {}, 0
+    states, nanoseconds, groups = {}, 0, 0
     for thread in _names(f"/proc/{pid}/task"):
         folder = f"/proc/{pid}/task/{thread}"
         with contextlib.suppress(OSError):  # it may have ended meanwhile
             states[int(thread)] = _fields(f"{folder}/stat")[0]
             with open(f"{folder}/schedstat") as file:
                 nanoseconds += int(file.read().split()[0])
+            with open(f"{folder}/comm") as file:
+                groups += file.read() == "gloo_tcp_loop\n"
     state = "D" if "D" in states.values() else states.get(pid)
-    return Activity(state, nanoseconds / 1e9) if state else None
+    return Activity(state, nanoseconds / 1e9, groups) if state else None

@@ -24,16 +24,20 @@ def serve_store(port: int, listener: int):
     )
 
 
-def use_store(port: int) -> None:
-    """Let each `init_process_group` here meet the other ranks in the launch's store."""
+def use_store(port: int, ranks: int) -> None:
+    """Let each `init_process_group` here meet the other ranks in the launch's store.
+
+    From the first group of all `ranks` on this rank can be asked where it is.
+    """
     # by name, because torch.distributed.rendezvous is a function of that module
     module = importlib.import_module("torch.distributed.rendezvous")
     turns = {}
 
     def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
+        if world_size == ranks:  # else others take part, of which we know nothing
+            answers.start(timeout.total_seconds())
         # a prefix per turn: a second init in one process would read the first's keys
         turn = next(turns.setdefault(asked_port, itertools.count()))
-        answers.start(timeout.total_seconds())
         store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
         return PrefixStore(f"{asked_port}/{turn}", store)
 
@@ -63,11 +67,36 @@ def keep_groups() -> None:
 
 
 def show_waits() -> None:
-    """Let `work.wait()` have a frame, which tells it from work in a rank's stack."""
-    original = Work.wait
+    """Let the stack of a rank that waits tell it from one that works.
 
-    @functools.wraps(original)
+    `work.wait()` gets a frame; a wait with a time limit, which ends by itself, one of
+    `limited`.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    wait_, barrier = Work.wait, c10d.monitored_barrier
+
+    @functools.wraps(wait_)
     def wait(self, *args, **kwargs):
-        return original(self, *args, **kwargs)
+        if args or kwargs:
+            return limited(wait_, self, *args, **kwargs)
+        with answers.awaits(self):
+            return wait_(self)
+
+    @functools.wraps(barrier)
+    def monitored_barrier(group=None, timeout=None, **kwargs):
+        wait = limited if timeout else _unlimited
+        return wait(barrier, group, timeout, **kwargs)
 
     Work.wait = wait
+    for module in (c10d, sys.modules["torch.distributed"]):
+        module.monitored_barrier = monitored_barrier
+
+
+def limited(call, *args, **kwargs):
+    """Call; in a stack this frame says that the call ends by itself."""
+    return call(*args, **kwargs)
+
+
+def _unlimited(call, *args, **kwargs):
+    return call(*args, **kwargs)

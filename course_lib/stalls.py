@@ -1,8 +1,7 @@
 """Does a launch stand still? Decided from what its processes do, and where they are."""
 
-import linecache
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_lib.answers import Answer
 from course_lib.calls import Call
@@ -11,24 +10,30 @@ from course_lib.stacks import main_stack
 
 EVERY = 0.5  # seconds between two looks at the processes
 _PAUSE = 1.0  # seconds of rest before the ranks are asked, and again before a report
-_REST = 0.01  # share of a core: gloo's threads look for messages in vain
+_REST, _GROUP = 0.01, 0.005  # shares of a core; gloo looks for messages in vain
 _LONGEST = 60.0  # seconds: if PyTorch gives up sooner, its own error is awaited
+_STOPPED = 10.0  # seconds: somebody may let a stopped rank go on
 
+_DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
+_OPERATOR = os.path.join("torch", "_ops.py")
 _COMMUNICATES = (
     os.path.join("torch", "distributed", ""),
-    os.path.join("torch", "nn", "parallel", "distributed.py"),
+    _DDP,
     os.path.join("course_lib", "rendezvous.py"),
 )
-_WRAPPERS = ("wrapper", "inner", "create")
+_WRAPPERS = ("wrapper", "inner", "inner_func", "create")
+_JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
+_LOADER = os.path.join("torch", "utils", "data", "")
+_THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 
 
 @dataclass(frozen=True)
 class Standing:
     """Where one rank stands: `waits`, `works`, `stopped` or `returned`; in which call.
 
-    `frames` is its stack, `calls` the collectives that it has called so far, `forked`
-    the stacks of the processes that it started, `ended` the exit codes of those that
-    are gone.
+    `frames` is its stack, `calls` the collectives that it has called so far, `members`
+    its groups, `error` an exception that it is handling, `forked` the stacks of the
+    processes that it started, `ended` the exit codes of those that are gone.
     """
 
     rank: int
@@ -36,6 +41,8 @@ class Standing:
     call: str = ""
     frames: tuple[Frame, ...] = ()
     calls: tuple[Call, ...] = ()
+    members: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    error: str = ""
     forked: tuple[tuple[Frame, ...], ...] = ()
     ended: tuple[int, ...] = ()
 
@@ -76,7 +83,10 @@ class Watch:
         self._asked, self._seen = now, {}
         states = {standing.state for standing in standings}
         stands = "works" not in states and states & {"waits", "stopped"}
-        late = patience > _LONGEST or now - self._since > patience + 2 * _PAUSE
+        rested = now - self._since
+        late = patience > _LONGEST or rested > patience + 2 * _PAUSE
+        if "stopped" in states:
+            late = late and rested > _STOPPED
         return bool(stands and again and late)
 
 
@@ -84,39 +94,70 @@ def _rests(activity, before, passed):
     """True for a process that is stopped, or whose threads compute next to nothing."""
     if before is None:
         return False
-    idle = activity.seconds - before.seconds <= _REST * passed
+    share = _REST + _GROUP * activity.groups
+    idle = activity.seconds - before.seconds <= share * passed
     return idle and activity.state not in ("R", "D")
 
 
-def standing(rank: int, answer: Answer, children=()) -> Standing:
-    """Where a rank stands that gave this answer, and the processes that it forked."""
-    forked = tuple(tuple(stack) for stack in children if any(map(is_learners, stack)))
-    stacks = answer.stacks
-    own = [stack for stack in stacks if any(map(is_learners, stack))]
-    found = [_awaited(stack, answer.calls) for stack in own]
-    waits = [(call, stack) for call, stack in zip(found, own) if call != "join"]
-    if not waits or not all(found):
-        frames = tuple(main_stack(stacks))
-        return Standing(rank, "works", "", frames, answer.calls, forked)
-    call, stack = waits[-1]
-    return Standing(rank, "waits", call, tuple(stack), answer.calls, forked)
+def standing(rank: int, answer: Answer, last: bool = False) -> Standing:
+    """Where a rank stands that gave this answer.
+
+    A thread at work may yet wake the others. For the `last` answer, before the end,
+    it is enough that the main thread waits.
+    """
+    *others, main = answer.stacks or ([],)
+    stacks = [stack for stack in others if not _idles(stack)] + [main]
+    calls = [_awaited(stack, answer) for stack in stacks]
+    waiting = [pair for pair in zip(calls, stacks) if pair[0] not in ("", _JOIN)]
+    sure = all(calls) or (last and calls[-1])
+    call, frames = waiting[-1] if waiting and sure else ("", main_stack(stacks))
+    members = tuple((name, tuple(ranks)) for name, ranks in answer.members.items())
+    state = "waits" if call else "works"
+    found = Standing(rank, state, call, tuple(frames), answer.calls)
+    return replace(found, members=members, error=answer.error)
 
 
-def _awaited(stack, calls):
+def _idles(stack):
+    """True for a thread of a library that does nothing until it is given work."""
+    if not stack or any(map(is_learners, stack)):
+        return False
+    end, files = stack[-1], [frame.file for frame in stack]
+    foreign = any(not file.endswith(_THREADING) for file in files)  # no Timer
+    return (
+        (end.function == "_worker" and end.file.endswith(_POOL))
+        or (end.function == "wait" and end.file.endswith(_THREADING) and foreign)
+        or any(_LOADER in file or file.endswith("answers.py") for file in files)
+    )
+
+
+_JOIN = "join"  # waits for a thread of its own
+
+
+def _awaited(stack, answer):
     """The call in which a thread waits; "" if it may be at work."""
-    last = max(place for place, frame in enumerate(stack) if is_learners(frame))
-    inner, end = stack[last + 1 :], stack[-1]
-    if "timeout" in linecache.getline(stack[last].file, stack[last].line):
-        return ""  # it ends by itself
-    if end.function in ("join", "_wait_for_tstate_lock"):
-        return "join"
-    pending = [call.name for call in calls if not call.done]
+    own = [place for place, frame in enumerate(stack) if is_learners(frame)]
+    inner = stack[own[-1] + 1 :] if own else stack
+    if not inner or any(frame.function == "limited" for frame in inner):
+        return ""  # in a line of the learner's, or in a call that ends by itself
+    end, pending = inner[-1], [call.name for call in answer.calls if not call.done]
+    if end.function in _JOINS and end.file.endswith(_THREADING):
+        pooled = any("multiprocessing" in frame.file for frame in inner)
+        return "" if pooled else _JOIN
     if end.function == "_engine_run_backward" and pending:
         return f"{pending[-1]} of backward"
-    if not any(part in end.file for part in _COMMUNICATES):
+    named = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
+    if not named or (end not in named and not end.file.endswith(_OPERATOR)):
         return ""
-    names = (f.function for f in inner if any(part in f.file for part in _COMMUNICATES))
-    name = next((name for name in names if name not in _WRAPPERS), end.function)
-    if name == "wait":
-        return f"wait() of {pending[-1]}" if pending else "wait()"
-    return "DistributedDataParallel" if name == "__init__" else name
+    return _name(named, answer.awaited)
+
+
+def _name(frames, awaited):
+    """What the learner called, of these frames of torch.distributed."""
+    names = [f for f in frames if f.function not in _WRAPPERS]
+    plain = [f for f in names if not f.function.startswith("_")]
+    frame = (plain or names or frames)[0]
+    if frame.file.endswith(_DDP):
+        return "DistributedDataParallel"
+    if frame.function == "wait":
+        return f"wait() of {awaited}" if awaited else "wait()"
+    return frame.function

@@ -231,7 +231,7 @@ def _surround(place, setup):
     from course_lib import rendezvous
 
     _scatter_seeds()
-    rendezvous.use_store(place.port)
+    rendezvous.use_store(place.port, place.world_size)
     rendezvous.keep_groups()
     rendezvous.show_waits()
 

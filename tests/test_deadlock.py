@@ -17,8 +17,9 @@ def called(*names, group="0"):
     )
 
 
-def waits(rank, call, *, line=5, calls=(), function="train"):
-    return Standing(rank, "waits", call, (Frame("t.py", line, function),), calls)
+def waits(rank, call, *, line=5, calls=(), function="train", **more):
+    frames = (Frame("t.py", line, function),)
+    return Standing(rank, "waits", call, frames, calls, **more)
 
 
 def test_the_first_collective_that_differs_is_named():
@@ -66,16 +67,53 @@ def test_a_collective_that_a_rank_has_not_called_is_named():
     assert "Collective 2 differs: ranks 0, 2 call barrier, rank 1 calls none" in text
 
 
-def test_a_group_of_its_own_is_named_and_others_are_not_compared():
-    a, b = called("barrier", group="1"), called("all_reduce f32[1]", group="2")
-    assert "differs" not in deadlock.reason(
-        [waits(0, "barrier", calls=a), waits(1, "all_reduce", calls=b)]
-    )
-    c = called("all_reduce f32[1]", group="1")
-    text = deadlock.reason(
-        [waits(0, "barrier", calls=a), waits(1, "all_reduce", calls=c)]
-    )
+def test_a_group_of_its_own_is_named():
+    groups = (("1", (0, 1)),)
+    a, c = called("barrier", group="1"), called("all_reduce f32[1]", group="1")
+    first = waits(0, "barrier", calls=a, members=groups)
+    text = deadlock.reason([first, waits(1, "all_reduce", calls=c, members=groups)])
     assert "Collective 1 of group 1 differs" in text
+
+
+def test_a_member_of_a_group_that_has_not_called_is_named_and_others_are_not():
+    world, groups = called("broadcast f32[4]"), (("0", (0, 1, 2)), ("1", (1, 2)))
+    standings = [waits(n, "broadcast", calls=world, members=groups) for n in range(3)]
+    in_group = called("broadcast f32[4]", group="1")
+    standings[1] = waits(1, "broadcast", line=9, calls=in_group, members=groups)
+    text = deadlock.reason(standings)
+    assert "Collective 1 differs: ranks 0, 2 call broadcast of f32[4], rank 1" in text
+    assert "rank 1 calls none" in text
+    assert text.endswith("keep rank 1 from line 5?")
+
+
+def test_calls_that_a_rank_has_forgotten_are_not_compared():
+    long = tuple(Call("0", n, "all_reduce", "f32[4]", True) for n in range(1, 8))
+    ends = [Call("0", 8, name, "", False) for name in ("barrier", "all_gather")]
+    standings = [waits(0, "barrier", calls=(*long[4:], ends[0]))]
+    standings.append(waits(1, "all_gather", calls=(*long, ends[1])))
+    assert "Collective 8 differs" in deadlock.reason(standings)
+
+
+def test_a_call_that_is_done_on_some_ranks_hints_at_its_root():
+    first = Call("0", 1, "broadcast", "f32[4]", False)
+    done = first._replace(done=True)
+    later = (done, Call("0", 2, "barrier", "", False))
+    standings = [waits(0, "broadcast", calls=(first,))]
+    standings.append(waits(1, "barrier", line=6, calls=later))
+    assert deadlock.reason(standings) == (
+        "Collective 1, broadcast, is done on rank 1 and not on rank 0: do all pass the"
+        " same src, dst and group?"
+    )
+
+
+def test_an_exception_that_a_rank_handles_stands_beside_its_line():
+    found = deadlock.table([waits(1, "barrier", error="ValueError: no data")])
+    assert found[0].endswith("in train (while it handles ValueError: no data)")
+
+
+def test_a_rank_that_returned_sends_nothing_more():
+    text = deadlock.reason([waits(0, "recv"), Standing(1, "returned")])
+    assert "rank 0 waits for a message of it: each send needs a recv" in text
 
 
 @pytest.mark.parametrize(
@@ -85,6 +123,10 @@ def test_a_group_of_its_own_is_named_and_others_are_not_compared():
         (("recv", "recv", "recv"), "All wait to receive and nobody sends"),
         (("send", "recv", "recv"), "The sends and receives do not pair up"),
         (("barrier", "recv", "barrier"), "rank 1 waits in recv, and ranks 0, 2 in"),
+        (("recv", "send", "barrier"), "and rank 1 in send, rank 2 in barrier: nobody"),
+        (("wait() of recv",) * 3, "All wait to receive and nobody sends"),
+        (("init_process_group",) * 3, "is rank= another one on each of them"),
+        (("monitored_barrier", "barrier", "barrier"), "They wait in different calls"),
         (("send", "barrier", "barrier"), "nobody will recv from it"),
         (("init_process_group", "barrier", "barrier"), "when all 3 ranks have called"),
     ],

@@ -27,7 +27,8 @@ def rank(monkeypatch, witness):
     """This process, as the rank that the witness is asked about."""
     monkeypatch.setattr(answers, "_socket", os.dup(witness.files()[1]))
     monkeypatch.setattr(answers, "_started", False)
-    monkeypatch.setattr(answers, "_patience", math.inf)
+    monkeypatch.setattr(answers, "_limit", math.inf)
+    monkeypatch.setattr(answers, "_rank", os.getpid())
     monkeypatch.delenv("TORCH_FR_BUFFER_SIZE", raising=False)
     yield answers
     witness.close()
@@ -55,12 +56,28 @@ def test_a_rank_tells_the_stacks_of_its_threads_the_main_one_last(rank, witness)
     assert not any(f.function == "_answer" for s in witness.answer.stacks for f in s)
 
 
-def test_the_shortest_patience_of_its_groups_counts(rank, witness):
-    rank.start(1800.0)
+def test_the_patience_of_its_last_group_counts(rank, witness):
     rank.start(5.0)
+    rank.start(1800.0)
     assert becomes(lambda: witness.ask() or witness.waits)
     assert becomes(lambda: answered(witness))
-    assert witness.answer.patience == 5.0
+    assert witness.answer.patience == 1800.0
+
+
+def test_a_process_that_the_rank_forked_does_not_speak_for_it(rank, monkeypatch):
+    monkeypatch.setattr(rank, "_rank", os.getppid())
+    rank.start(1800.0)
+    assert "course_lib" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_an_exception_that_the_main_thread_handles_is_told(rank, witness):
+    rank.start(1800.0)
+    try:
+        raise ValueError("no data")
+    except ValueError:
+        assert becomes(lambda: witness.ask() or witness.waits)
+        assert becomes(lambda: answered(witness))
+    assert witness.answer.error == "ValueError: no data"
 
 
 def test_a_rank_that_ends_tells_its_last_calls_unasked(rank, witness, monkeypatch):
@@ -87,11 +104,12 @@ class SilentHost:
     """Ranks that write their stack only when they get the second signal."""
 
     def __init__(self, witness):
-        self.witness, self.signals = witness, 0
+        self.witness, self.signals, self.written = witness, 0, False
 
     def signal(self, number, ranks):
         self.signals += bool(ranks)
-        if self.signals == 2:
+        if self.signals == 2 and not self.written:
+            self.written = True
             line = b'Thread 1 (most recent call first):\n  File "a.py", line 7 in f\n'
             os.pwrite(self.witness.file.fileno(), line, 0)
 

@@ -45,6 +45,18 @@ def refusal(fn, *args, names=()):
     return str(caught.value)
 
 
+def test_a_global_in_an_inner_function_is_named(monkeypatch):
+    monkeypatch.setitem(globals(), "door", threading.Lock())
+
+    def train(rank, world_size):
+        def add():
+            return [door for _ in range(2)]  # noqa: F821
+
+        return add
+
+    assert "train` uses the variable `door`" in refusal(train)
+
+
 def test_an_argument_is_named():
     text = refusal(lambda rank, world_size, q: None, threading.Lock(), names=["q"])
     assert "the argument `q` is a _thread.lock" in text

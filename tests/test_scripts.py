@@ -1,5 +1,6 @@
 """The scripts of lessons 04 and 05, started as a learner starts them."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from course_lib.data import digits
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +119,15 @@ def test_hogwild_learns_with_two_processes():
     printed = run(*HOGWILD, "--processes=2", "--updates=2000")
     accuracy = printed.rpartition("test accuracy ")[2].partition("%")[0]
     assert 85 < float(accuracy) <= 100
+
+
+def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    parts = importlib.import_module("hogwild").load_data()
+    for (images, labels), expected in zip(parts, digits(validation=261), strict=True):
+        found, names = expected.tensors
+        torch.testing.assert_close(images, found.flatten(1), rtol=0, atol=0)
+        torch.testing.assert_close(labels, names, rtol=0, atol=0)
 
 
 def test_every_process_of_hogwild_changes_the_same_weights(tmp_path):

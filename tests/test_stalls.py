@@ -1,7 +1,5 @@
 """A launch stands still when all its ranks wait and go on waiting; a slow one works."""
 
-import linecache
-
 import pytest
 
 from course_lib.answers import Answer
@@ -16,6 +14,7 @@ C10D = f"{TORCH}/distributed/distributed_c10d.py"
 LOGGER = f"{TORCH}/distributed/c10d_logger.py"
 RENDEZVOUS = "/course/course_lib/rendezvous.py"
 LEARNER = Frame(CELL, 3, "train")
+THREADING = "/lib/python3/threading.py"
 WAITS = [Standing(0, "waits", "barrier"), Standing(1, "waits", "all_reduce")]
 
 
@@ -67,6 +66,12 @@ def test_gloos_threads_that_look_for_messages_are_at_rest():
     assert watch(looks, [WAITS])
 
 
+def test_the_threads_of_many_groups_look_more_often():
+    looks = [{0: Activity("S", 1 + 0.012 * n, groups=8)} for n in range(30)]
+    assert watch(looks, [WAITS])
+    assert not watch([{0: look[0]._replace(groups=1)} for look in looks], [WAITS])
+
+
 def test_ranks_that_wait_at_another_place_each_time_go_on():
     moves = [[Standing(0, "waits", "barrier", calls=(n,)), WAITS[1]] for n in range(30)]
     assert watch([asleep(1.0, 1.0)], moves) == []
@@ -81,6 +86,11 @@ def test_work_between_two_answers_begins_the_rest_anew():
 def test_a_stopped_rank_and_one_that_waits_are_a_stall():
     seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
     assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])
+
+
+def test_a_stopped_rank_may_go_on_within_ten_seconds():
+    seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
+    assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])[0] > 10
 
 
 def test_a_rank_held_by_a_debugger_is_no_stall():
@@ -100,8 +110,8 @@ def test_a_group_that_gives_up_soon_may_do_so_itself():
     assert watch([asleep(1.0, 1.0)], [WAITS], patience=5.0)[0] > 5.0
 
 
-def stands(*stacks, calls=()):
-    return standing(1, Answer(stacks, calls))
+def stands(*stacks, calls=(), awaited="", last=False):
+    return standing(1, Answer(stacks, calls, awaited=awaited), last)
 
 
 def call(name, *, done=False):
@@ -138,7 +148,7 @@ def test_a_rank_waits_in_backward_if_a_collective_is_not_done():
 
 def test_a_rank_waits_for_the_work_that_it_started():
     stack = [LEARNER, Frame(RENDEZVOUS, 71, "wait")]
-    assert stands(stack, calls=(call("broadcast"),)).call == "wait() of broadcast"
+    assert stands(stack, awaited="broadcast").call == "wait() of broadcast"
     assert stands(stack).call == "wait()"
 
 
@@ -164,17 +174,57 @@ def test_a_rank_with_a_thread_at_work_works():
 
 
 def test_a_rank_that_waits_for_a_thread_which_waits_for_a_rank_waits():
-    joins = [LEARNER, Frame("/lib/python3/threading.py", 1, "join")]
+    joins = [LEARNER, Frame(THREADING, 1, "join")]
     assert stands(collective("recv"), joins).call == "recv"
     assert stands(joins).state == "works"
 
 
 def test_threads_of_libraries_do_not_count():
-    bar = [Frame("/lib/python3/threading.py", 1, "wait"), Frame("/lib/x.py", 1, "run")]
-    assert stands(bar, collective("barrier")).state == "waits"
+    bar = [Frame("/lib/tqdm.py", 1, "run"), Frame(THREADING, 1, "wait")]
+    pool = [Frame("/lib/python3/concurrent/futures/thread.py", 1, "_worker")]
+    feed = [Frame("/lib/queues.py", 1, "_feed"), Frame(THREADING, 1, "wait")]
+    assert stands(bar, pool, feed, collective("barrier")).state == "waits"
 
 
-def test_a_call_with_a_time_limit_of_its_own_ends_by_itself(monkeypatch):
-    lines = {CELL: (1, None, ["", "", "dist.monitored_barrier(timeout=short)"], CELL)}
-    monkeypatch.setattr(linecache, "cache", lines)
-    assert stands(collective("monitored_barrier")).state == "works"
+def test_a_timer_may_yet_wake_the_others():
+    timer = [Frame(THREADING, 1, "run"), Frame(THREADING, 2, "wait")]
+    assert stands(timer, collective("barrier")).state == "works"
+    called = [Frame(THREADING, 1, "run"), Frame("/lib/futures/thread.py", 2, "run")]
+    assert stands(called, collective("barrier")).state == "works"
+
+
+def test_at_the_end_it_is_enough_that_the_main_thread_waits():
+    beats = [Frame(CELL, 9, "heartbeat")]
+    assert stands(beats, collective("barrier")).state == "works"
+    assert stands(beats, collective("barrier"), last=True).call == "barrier"
+    assert stands(collective("barrier"), beats, last=True).state == "works"
+
+
+def test_a_pool_that_is_joined_may_be_at_work():
+    pool = Frame("/lib/python3/multiprocessing/pool.py", 1, "join")
+    joins = [LEARNER, pool, Frame(THREADING, 1, "join")]
+    assert stands(collective("recv"), joins).state == "works"
+
+
+def test_a_functional_collective_waits_in_an_operator():
+    inner = Frame(f"{TORCH}/distributed/_functional_collectives.py", 1, "wait_tensor")
+    stack = [LEARNER, inner, Frame(f"{TORCH}/_ops.py", 1, "__call__")]
+    assert stands(stack).call == "wait_tensor"
+
+
+def test_names_of_functions_inside_torch_are_not_told():
+    inner = [Frame(C10D, 1, "_hidden"), Frame(C10D, 2, "inner_func")]
+    assert stands([LEARNER, *inner, *collective("gather")[1:]]).call == "gather"
+
+
+def test_a_call_with_a_time_limit_of_its_own_ends_by_itself():
+    waits = collective("monitored_barrier")
+    limited = [*waits[:-1], Frame(RENDEZVOUS, 90, "limited"), waits[-1]]
+    assert stands(waits).state == "waits"
+    assert stands(limited).state == "works"
+
+
+def test_an_answer_is_as_patient_as_the_call_that_waits():
+    soon = Call("1", 1, "barrier", "", False, 6.0)
+    assert Answer(calls=(soon, call("all_reduce")), limit=1800.0).patience == 6.0
+    assert Answer(calls=(soon._replace(done=True),), limit=50.0).patience == 50.0

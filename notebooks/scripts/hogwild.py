@@ -46,7 +46,8 @@ def load_data():
     digits = load_digits()
     images = torch.tensor(digits.data, dtype=torch.float32) / 16
     labels = torch.tensor(digits.target)
-    parts = slice(261, None), slice(0, 261)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    parts = order[261:], order[:261]
     return [(images[part], labels[part]) for part in parts]
 
 

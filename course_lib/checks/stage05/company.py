@@ -1,17 +1,23 @@
 """The processes that an answer forks: who is there, who stands still, who holds."""
 
+import json
 import mmap
+import multiprocessing
 import os
 import time
+import traceback
 
 import numpy
 
+from course_lib.errors import Frame, is_learners
+
 MOST = 64  # processes that are noted
 _CALM = 4  # looks in a row, a millisecond apart, at which nobody moved
+_LONGEST = 300  # characters of an error that are kept
 _BUDGET = 2.0  # seconds in all that is waited for processes that do move
 _sleep = time.sleep  # the answer gets another one
 _NUMBERS = ("pid", "held", "met", "holding", "napping", "ended", "failed", "reads")
-_MORE = ("writes", "bare", "own_lock", "shared_lock", "threads", "most")
+_MORE = ("writes", "bare", "own_lock", "shared_lock", "threads", "most", "above")
 
 
 class Company:
@@ -31,6 +37,8 @@ class Company:
             setattr(self, name, row)
         self.shared = table[-1]  # number of forks, milliseconds spent
         self.own, self.locks = 0, []
+        self.turn = multiprocessing.Lock()  # several may fork at the same time
+        self.page = mmap.mmap(-1, 4096)  # the first error of a process
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
 
@@ -39,18 +47,44 @@ class Company:
         """How many processes were forked."""
         return int(self.shared[0])
 
+    @property
+    def children(self) -> list[int]:
+        """Numbers of the processes that process 0 forked, not of those below them."""
+        return [n for n in range(1, 1 + self.forks) if self.above[n] == 0]
+
     def column(self, name: str) -> list[int]:
         """The numbers of the forked processes under a name, in the order of forks."""
         return getattr(self, name)[1 : 1 + self.forks].tolist()
 
     def _before_fork(self):
-        self.shared[0] = min(self.shared[0] + 1, MOST - 1)
+        with self.turn:
+            self.shared[0] = min(self.shared[0] + 1, MOST - 1)
+            self.child = int(self.shared[0])
         self.most[0] = max(self.most[0], self.forks - self.ended.sum())
-        self.child = int(self.shared[0])
 
     def _born(self):
+        self.above[self.child] = self.own
         self.own = self.child
         self.pid[self.own] = os.getpid()
+
+    def tell(self, error: BaseException) -> bool:
+        """Note the error that ends this process; False if another one told the same."""
+        steps = traceback.extract_tb(error.__traceback__)
+        frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
+        own = [frame for frame in frames if is_learners(frame)]
+        text = f"{type(error).__name__}: {error}"[:_LONGEST]
+        with self.turn:
+            first = self.told
+            if not first:
+                said = json.dumps([text, *own[-1:]]).encode()
+                self.page[: len(said)] = said
+        return not first or first[0] != text
+
+    @property
+    def told(self) -> list:
+        """The first error of a process, and the answer's line if there is one."""
+        said = self.page[:].rstrip(b"\0")
+        return json.loads(said) if said else []
 
     def others(self) -> list[int]:
         """The numbers of the forked processes that still run, but for this one."""

@@ -12,6 +12,7 @@ from course_lib.checks.stage05.company import Company
 from course_lib.checks.stage05.counting_mistakes import why_failed, why_lost
 from course_lib.checks.stage05.splitting import splitting
 from course_lib.checks.stage05.watching import (
+    refuse_floats,
     refuse_one_by_one,
     refuse_unfinished,
     watched,
@@ -76,6 +77,7 @@ def _count(rank, world_size, answer, /, *given):
         "counts": counts,
         "said": said,
         "running": running,
+        "told": company.told,
         "forks": company.forks,
         "most": int(company.most[0]),
         "shared": torch.is_tensor(value) and value.is_shared(),
@@ -145,3 +147,4 @@ def _judge_work(seen, shares):
             " them goes through its own share.",
         )
     refuse_one_by_one(seen)
+    refuse_floats(seen["counts"])

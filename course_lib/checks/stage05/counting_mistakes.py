@@ -9,15 +9,30 @@ def why_failed(error) -> str | None:
             "A process took the lock and never gave it back, or took it twice. `with"
             " lock:` gives it back at the end of the block, whatever happens in it."
         )
+    if "the processes have ended" in text:
+        return (
+            "The parent waits for something that nobody will put there any more. How"
+            " many come, and how many does it take?"
+        )
     if error.kind in ("Stuck", "late", "stalled"):
         return (
             "Each process waits for another one. Look at the line above: who should"
             " end, or put something there, and does it?"
         )
-    if "pickle" in text or "inheritance" in text:
+    if "rebuild_storage" in error.details:
         return (
-            "Locks and functions of a cell travel only when a process is forked: use"
-            " mp.Process and make the lock inside count."
+            "Who sends a tensor must live until it has arrived: a queue brings only a"
+            " handle. First get, then join; or send numbers, tolist()."
+        )
+    if "inheritance" in text:
+        return (
+            "A lock cannot go through a queue or to a pool. A forked process has it"
+            " from the start: mp.Process(target=..., args=...)."
+        )
+    if "pickle" in text:
+        return (
+            "A pool and mp.spawn send a function by its name, and one of a cell is not"
+            " found by it. A forked process has it from the start: mp.Process."
         )
     return None
 
@@ -69,6 +84,12 @@ def _why_nothing(seen):
         return (
             "The processes wrote to shared memory, but not to that of these counts."
             " Call share_memory_() before the processes start, on this very tensor."
+        )
+    if seen["shared"]:
+        return (
+            "The counts are in shared memory, and no process wrote there. Is it shared"
+            " before the first start? And `counts = counts + ...` makes a new, private"
+            " tensor: write in place, `counts[label] += 1`."
         )
     return (
         "Each process changed its own copy of the tensor. Call share_memory_() before"

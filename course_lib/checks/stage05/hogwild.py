@@ -12,6 +12,7 @@ from course_lib.attempt import Attempt, Wrong
 from course_lib.checks.stage05.company import Company
 from course_lib.checks.stage05.hogwild_mistakes import (
     why_failed,
+    why_far,
     why_lost,
     why_nothing,
     why_samples,
@@ -62,17 +63,19 @@ def _train(rank, world_size, answer, /, *given):
     updates = Updates(company, model, data)
     largest = max(model.parameters(), key=torch.Tensor.numel)
     before = largest.detach().clone()
-    whole = Whole()
+    whole = Whole(company)
     with watched(company, answer, folder), updates.noted(answer), whole:
         answer(model, TensorDataset(*data), processes)
         running = len(company.others())
         weights = {k: v.detach().clone() for k, v in model.state_dict().items()}
-    seen = {name: company.column(name) for name in ("failed", "met")}
+    names = ("failed", "met", "own_lock", "shared_lock")
+    seen = {name: company.column(name) for name in names}
     arrived = updates.arrived(before, largest.detach())
     return seen | {
         **updates.seen(),
         "running": running,
-        "forks": company.forks,
+        "told": company.told,
+        "forks": len(updates.trainers),
         "most": int(company.most[0]),
         "locks": len(company.locks),
         "shared": largest.is_shared(),
@@ -187,8 +190,7 @@ def _judge_updates(seen, processes, count):
         raise Wrong(
             f"an update moved the weights {worst:.1f} times as far as SGD with rate"
             f" {reference.RATE} does",
-            "Plain SGD takes from each weight 0.1 times its gradient: rate 0.1, no"
-            " momentum, no factor for the number of processes.",
+            why_far(seen, abs(usual * processes - 1) < 0.2),
         )
     lost = sum(factor < 0.5 for factor in factors)
     if lost:
@@ -202,6 +204,15 @@ def _judge_updates(seen, processes, count):
             f"{processes} processes took {total} steps, never two at the same time",
             "All updates are there, but a lock around the whole step makes everyone"
             " wait, as one process would be. Hogwild takes none.",
+        )
+    locking = sum(map(any, zip(seen["own_lock"], seen["shared_lock"])))
+    if locking:
+        raise Wrong(
+            f"{locking} of {processes} processes held a lock when they changed the"
+            " weights, expected none",
+            "All updates are there, but Hogwild takes no lock, not even around"
+            " optimizer.step(): a step that now and then meets another one does little"
+            " harm, and nobody waits.",
         )
 
 

@@ -1,6 +1,6 @@
 """What goes wrong when several processes train one model, and the hint for it."""
 
-from course_lib.checks.stage05.counting_mistakes import why_failed as why_waiting
+from course_lib.checks.stage05.counting_mistakes import why_failed as why_other
 from course_lib.checks.stage05.updates import BATCH
 
 
@@ -11,7 +11,7 @@ def why_failed(error) -> str | None:
             "Processes wait for each other. Here nobody needs to wait, but for the"
             " parent that joins them."
         )
-    return why_waiting(error)
+    return why_other(error)
 
 
 def why_samples(seen: dict, processes: int, count: int) -> str:
@@ -43,6 +43,13 @@ def why_nothing(seen: dict) -> str:
             " model.share_memory() in the parent, before the first process starts, and"
             " train this very model."
         )
+    begun = [0 < n < steps for n, steps in zip(seen["private"], seen["backwards"])]
+    if any(begun):
+        return (
+            "The model is shared at first, but `p.data = ...` puts a private tensor in"
+            " the place of the shared one. Write in place, `p.data -= ...`, or let the"
+            " optimizer step."
+        )
     if not any(seen["steps"]):
         return (
             "The model is shared, but nobody changes its weights: the optimizer never"
@@ -51,6 +58,20 @@ def why_nothing(seen: dict) -> str:
     return (
         "The model is shared, but the optimizers change another one. Give each the"
         " parameters of the shared model."
+    )
+
+
+def why_far(seen: dict, averaged: bool) -> str:
+    """The hint for updates that came with another factor."""
+    if averaged and all(seen["private"]):
+        return (
+            "The processes trained copies, and `model` got the mean of these. One model"
+            " must get every update: share it before the first start, and train this"
+            " very one."
+        )
+    return (
+        "Plain SGD takes from each weight 0.1 times its gradient: rate 0.1, no"
+        " momentum, no factor for the number of processes."
     )
 
 

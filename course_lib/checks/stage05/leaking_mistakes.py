@@ -1,5 +1,7 @@
 """What keeps received batches alive, and the hint for it."""
 
+_STRATEGY = "The strategy is chosen by who sends, and no strategy frees what is held. "
+
 
 def why_failed(error) -> str | None:
     """The hint for a launch that failed, or None."""
@@ -12,6 +14,11 @@ def why_failed(error) -> str | None:
         return (
             "The queue was not waited for. get() without a time limit waits until the"
             " next batch is there."
+        )
+    if "must match" in str(error) or "doesn't match the broadcast" in str(error):
+        return (
+            "bincount gives as many numbers as the largest label needs, and not every"
+            " batch has a 9. Ask for ten: bincount(labels, minlength=10)."
         )
     if "too many open files" in str(error).lower():
         return "Each tensor that is kept has a descriptor open: copy what you keep."
@@ -46,9 +53,10 @@ def why_held(seen: dict, count: int) -> str:
             "The labels are free, but the images are not: images[i] is a view, and it"
             " keeps the memory of its whole batch alive. Only a copy lets go: clone()."
         )
+    here = "" if seen["strategy"] == "file_descriptor" else _STRATEGY
     return (
-        "Two things live on: images[i] is a view, which keeps its whole batch alive,"
-        " and the labels of each batch are kept as they came. Neither del nor"
+        f"{here}Two things live on: images[i] is a view, which keeps its whole batch"
+        " alive, and the labels of each batch are kept as they came. Neither del nor"
         " gc.collect() helps while somebody holds them."
     )
 
@@ -69,5 +77,6 @@ def why_large(seen: dict) -> str:
     """The hint for a result that is far too large."""
     return (
         "Shared memory is free, but a copy of each whole batch lives on in your own:"
-        " the view was taken from that copy. Copy the one image, not the batch."
+        " the view was taken from that copy. Copy the one image, not the batch"
+        " (deepcopy of a view copies all the memory under it)."
     )

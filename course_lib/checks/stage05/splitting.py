@@ -35,18 +35,21 @@ class Whole(TorchDispatchMode):
     """Let one process at a time write to shared tensors, an operator as a whole.
 
     Two additions at the same moment lose single numbers; that is chance, no mistake.
+    Which of the answer's locks a process holds then is noted.
     """
 
-    def __init__(self):
+    def __init__(self, company: Company):
         super().__init__()
-        self.lock = mp.Lock()
+        self.company, self.lock = company, mp.Lock()
 
     # PyTorch calls it so
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: PLR0917
         """Run an operator; under the lock if it writes to shared memory."""
         kwargs = kwargs or {}
-        alone = _written(func, args, kwargs)
-        with self.lock if alone else contextlib.nullcontext():
+        if not _written(func, args, kwargs):
+            return func(*args, **kwargs)
+        note_write(self.company)
+        with self.lock:
             return func(*args, **kwargs)
 
 

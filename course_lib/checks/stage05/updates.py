@@ -17,7 +17,8 @@ BATCH = 32
 LONGEST = 90  # steps of a process that are noted
 _HELD = 8  # of its first steps, in which a process waits for another
 THREADS = 4  # that a process has if it does not say otherwise
-_FIELDS = ("steps", "threads", "stale", "shared_grad", "shared_state", "strange")
+_FIELDS = ("steps", "threads", "stale", "shared_grad", "shared_state")
+_MORE = ("strange", "private")
 
 
 class Updates:
@@ -41,7 +42,7 @@ class Updates:
         self.samples[:] = -1
         self.sizes = _shared((MOST, LONGEST), numpy.int64)
         self.backwards = _shared((MOST,), numpy.int64)
-        for name in _FIELDS:
+        for name in (*_FIELDS, *_MORE):
             setattr(self, name, _shared((MOST,), numpy.int64))
 
     @contextlib.contextmanager
@@ -76,15 +77,20 @@ class Updates:
             for handle in handles:
                 handle.remove()
 
+    @property
+    def trainers(self) -> list[int]:
+        """Numbers of the processes that train, not of those that load for them."""
+        forked = range(1, 1 + self.company.forks)
+        return [n for n in forked if n in self.company.children or self.backwards[n]]
+
     def seen(self) -> dict:
-        """All of it as plain data, of the processes that were forked."""
-        born = slice(1, 1 + self.company.forks)
-        names = ("backwards", *_FIELDS)
-        noted = {name: getattr(self, name)[born].tolist() for name in names}
+        """All of it as plain data, of the processes that train."""
+        numbers = self.trainers
+        names = ("backwards", *_FIELDS, *_MORE)
+        noted = {name: getattr(self, name)[numbers].tolist() for name in names}
         for name in ("samples", "sizes"):
             noted[name] = [
-                getattr(self, name)[n, : self.backwards[n]].tolist()
-                for n in range(*born.indices(MOST))
+                getattr(self, name)[n, : self.backwards[n]].tolist() for n in numbers
             ]
         return noted | {"trained_here": int(self.backwards[0])}
 
@@ -94,7 +100,7 @@ class Updates:
         The change of the largest parameter is a sum of its gradients, each times a
         factor: solved for these. Empty without updates, or with weights that are nan.
         """
-        numbers = range(1, 1 + self.company.forks)
+        numbers = self.trainers
         counts = [int(min(self.backwards[n], LONGEST)) for n in numbers]
         rows = [self.grads[n, :count] for n, count in zip(numbers, counts)]
         change = (before - after).double().flatten() / reference.RATE
@@ -126,6 +132,7 @@ class Updates:
         own, (_, expected) = self.company.own, self.last
         old = [leaf.grad for leaf in leaves if leaf.grad is not None]
         self.stale[own] += any(bool(grad.any()) for grad in old)
+        self.private[own] += not any(leaf.is_shared() for leaf in leaves)
         loss = sum(float(loss.detach().sum()) for loss in losses)
         self.strange[own] += not abs(loss - expected) < 1e-3  # neither is nan
 

@@ -7,12 +7,13 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from multiprocessing import process, synchronize
 
 from course_lib import proc
 from course_lib.attempt import Wrong
 from course_lib.checks.stage05.company import Company
-from course_lib.errors import Frame, is_learners
+from course_lib.errors import Frame, is_learners, place
 
 _STUCK = 4  # looks in a row, half a second apart, at which all stand still
 
@@ -65,8 +66,10 @@ def refuse_unfinished(seen: dict, what: str) -> None:
             f"start() does not wait: {what}. Call join() on every process.",
         )
     if any(seen["failed"]):
+        text, *where = seen["told"] or ["they left by an exit code"]
+        where = "".join(f", {place(Frame(*frame))}" for frame in where)
         raise Wrong(
-            f"{sum(seen['failed'])} of {seen['forks']} processes failed",
+            f"{sum(seen['failed'])} of {seen['forks']} processes failed: {text}{where}",
             "What they raised is shown above. The parent does not raise it: join()"
             " returns, however a process ended.",
         )
@@ -79,6 +82,16 @@ def refuse_one_by_one(seen: dict) -> None:
             f"{seen['forks']} processes ran one after the other, expected all at once",
             "The numbers are right. A join() right after start() waits for each"
             " process before the next one starts: first start all, then join all.",
+        )
+
+
+def refuse_floats(counts: list) -> None:
+    """Raise `Wrong` if counts, right ones, are floating-point numbers."""
+    if any(isinstance(number, float) for number in counts):
+        raise Wrong(
+            "the counts are floating-point numbers, expected i64[10]",
+            "The numbers are right, as they are small. In float32 adding 1 to"
+            " 16,777,216 changes nothing: count with dtype=torch.int64.",
         )
 
 
@@ -168,11 +181,23 @@ def _ended(company):
     bootstrap = process.BaseProcess._bootstrap
 
     def noting(worker, *args, **kwargs):
+        # this process is a fork: what it changes is its own
+        traceback.print_exc = _telling(company, traceback.print_exc)
         code = bootstrap(worker, *args, **kwargs)
         company.ended[company.own], company.failed[company.own] = 1, code != 0
         return code
 
     return noting
+
+
+def _telling(company, show):
+    """What prints an error that no other process has printed."""
+
+    def print_exc(*args, **kwargs):
+        if company.tell(sys.exc_info()[1]):
+            show(*args, **kwargs)
+
+    return print_exc
 
 
 def _asked_by_answer(above):

@@ -1,4 +1,4 @@
-# hint: travel only when a process is forked
+# hint: send a function by its name
 def bincount(share):
     return torch.bincount(torch.tensor(list(share)), minlength=10)
 

@@ -1,4 +1,4 @@
-# hint: who should end, or put something there
+# hint: that nobody will put there any more
 def count(shares):
     counts, queue = torch.zeros(10, dtype=torch.int64), mp.Queue()
 

@@ -1,4 +1,4 @@
-# hint: Copy the one image, not the batch
+# hint: deepcopy of a view copies all the memory
 # same as: batch_cloned.py
 import copy
 

@@ -1,4 +1,4 @@
-# hint: Two things live on
+# hint: The strategy is chosen by who sends
 # same as: leaking.py
 def digest(queue, count):
     mp.set_sharing_strategy("file_system")

@@ -1,9 +1,9 @@
-# hint: of all ten digits
+# hint: as many numbers as the largest label needs
 def digest(queue, count):
-    best, counts = [], torch.zeros(10, dtype=torch.int64)
+    best, counts = [], 0
     for _ in range(count):
         images, labels = queue.get()
         brightest = images.sum((1, 2, 3)).argmax()
         best.append(images[brightest].clone())
-        counts[: labels.max()] += torch.bincount(labels)[:-1]
+        counts = counts + torch.bincount(labels)
     return best, counts
