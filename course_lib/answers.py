@@ -97,8 +97,9 @@ def awaits(work):
 
 
 def _answer():
-    # the launch may be over, or the learner have closed all files
-    with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
+    # the launch may be over, or the learner have closed all files; and whatever goes
+    # wrong here must not stand in the learner's output
+    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
         asked.sendall(b"\n")  # from now on there are answers
         while asked.recv(1):
             asked.sendall(_said(_stacks(), calls.read(calls.entries())))
@@ -112,8 +113,10 @@ def _said(stacks, called):
 def _members():
     from torch.distributed import distributed_c10d as c10d
 
+    names = c10d._world.pg_names
     groups = list(c10d._world.pg_group_ranks.items())
-    return {c10d._world.pg_names[group]: sorted(ranks) for group, ranks in groups}
+    # of groups that it does not belong to a rank knows no name
+    return {names[group]: sorted(ranks) for group, ranks in groups if group in names}
 
 
 def _operation(work):

@@ -170,7 +170,9 @@ def _unpaired(waiting):
 
 def _different(waiting, world_size):
     """The first collective that is not the same on all ranks."""
-    calls = {one.rank: {(c.group, c.number): c for c in one.calls} for one in waiting}
+    # a rank that could not answer knows none of its groups
+    told = [one for one in waiting if one.members]
+    calls = {one.rank: {(c.group, c.number): c for c in one.calls} for one in told}
     for group in sorted({group for made in calls.values() for group, _ in made}):
         members = [
             rank for rank in _members(group, waiting, world_size) if rank in calls
@@ -179,7 +181,9 @@ def _different(waiting, world_size):
         found = _first_difference(here)
         if found:
             which = f"Collective {found[0]}" + _of(group)
-            asked = _skipped([one for one in waiting if one.rank in members])
+            concerned = [one for one in waiting if one.rank in members]
+            # no line can be named of a call that was not made
+            asked = "" if "none" in found[1] else _skipped(concerned)
             return f"{which}{found[1]}{asked if _SAME in found[1] else ''}"
     return ""
 

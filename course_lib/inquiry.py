@@ -90,9 +90,18 @@ class Inquiry:
         if not all(seen.values()) or not self._watch.look(seen, now):
             return None
         standings = self.standings(ended)
+        if self._has_strangers():
+            return None
         patience = min(witness.answer.patience for witness in self.witnesses)
         late = self._watch.told(standings, time.monotonic(), patience=patience)
         return standings if late else None
+
+    def _has_strangers(self):
+        """True if a group has members that are no ranks of this launch."""
+        groups = [
+            group for one in self.witnesses for group in one.answer.members.items()
+        ]
+        return any(max(ranks) >= len(self.witnesses) for _, ranks in groups)
 
     def standings(self, ended: set[int], host=None) -> list[Standing]:
         """Where each rank stands; through its `host` one that cannot say it, too.
