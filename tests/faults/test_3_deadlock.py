@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.cells import failed, launches, value
-from tests.kernels import error
+from tests.kernels import error, shown
 
 HEAD = """def train(rank, world_size):
     dist.init_process_group("gloo")
@@ -147,6 +147,65 @@ def test_a_slow_but_healthy_launch_is_left_alone(kernel):
 
 list(cl.launch(slow))"""
     assert "[2.0, 2.0]" in value(kernel, code)
+
+
+RESTS = """import os, signal, subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+def timer(rank, world_size):
+    if rank == 0:
+        threading.Timer(6, dist.send, (torch.ones(1), 1)).start()
+    else:
+        dist.recv(torch.ones(1), 0)
+
+def stopped(rank, world_size):
+    if rank == 1:
+        subprocess.Popen(["sh", "-c", f"sleep 5; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+def forked(rank, world_size):
+    if rank == 0 and (pid := os.fork()) == 0:
+        time.sleep(6)
+        os._exit(0)
+    if rank == 0:
+        os.waitpid(pid, 0)
+
+def group(rank, world_size):
+    from datetime import timedelta
+    group = dist.new_group(timeout=timedelta(seconds=5))
+    try:
+        dist.barrier(group) if rank else dist.all_reduce(torch.ones(1), group=group)
+    except RuntimeError:
+        time.sleep(1)
+
+def waits(rank, world_size):
+    from datetime import timedelta
+    work = dist.irecv(torch.ones(1), 1 - rank)
+    try:
+        work.wait(timedelta(seconds=5))
+    except RuntimeError:
+        return
+    finally:
+        time.sleep(1)
+
+def healthy(rank, world_size, rests):
+    dist.init_process_group("gloo")
+    rests(rank, world_size)
+    if rests is not waits:  # which has lost its connection
+        dist.barrier()
+    return "went on"
+
+def run(rests):
+    return set(cl.launch(healthy, rests, world_size=2))
+
+with ThreadPoolExecutor() as pool:
+    found = list(pool.map(run, (timer, stopped, forked, group, waits)))
+found"""
+
+
+@pytest.mark.fault(3, "ranks that rest for seconds, in five ways: left alone")
+def test_ranks_that_rest_and_then_go_on_are_left_alone(kernel):
+    assert shown(kernel.run(RESTS)).endswith(str([{"went on"}] * 5))
 
 
 @pytest.mark.fault(3, "a wait with a time limit of its own: left to PyTorch")
