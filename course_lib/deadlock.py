@@ -3,10 +3,11 @@
 import signal
 from collections import Counter, defaultdict
 
+from course_lib import mismatch
 from course_lib.errors import is_learners, ranks_named, whereabouts
+from course_lib.mismatch import SAME
 from course_lib.stalls import Standing
 
-_SAME = "All ranks must make the same collective calls in the same order."
 _JOINS = ("init_process_group", "new_group")
 _PAIRS = {
     frozenset({"send"}): (
@@ -93,7 +94,7 @@ def _operation(one):
 
 def _unlike(waiting):
     if len({one.call for one in waiting}) > 1:
-        return f"They wait in different calls. {_SAME}"
+        return f"They wait in different calls. {SAME}"
     return (
         "All wait in the same call: do they pass the same group, src or dst, and"
         " tensors of the same size?"
@@ -143,7 +144,7 @@ def _returned(returned, waiting):
     count = f" after {_calls(made.pop())}" if len(made) == 1 else ""
     return (
         f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
-        f" {_wait(waiting)} for {theirs}. {_SAME}{_skipped(waiting)}"
+        f" {_wait(waiting)} for {theirs}. {SAME}{_skipped(waiting)}"
     )
 
 
@@ -169,90 +170,15 @@ def _unpaired(waiting):
 
 
 def _different(waiting, world_size):
-    """The first collective that is not the same on all ranks."""
-    # a rank that could not answer knows none of its groups
-    told = [one for one in waiting if one.members]
-    calls = {one.rank: {(c.group, c.number): c for c in one.calls} for one in told}
-    for group in sorted({group for made in calls.values() for group, _ in made}):
-        members = [
-            rank for rank in _members(group, waiting, world_size) if rank in calls
-        ]
-        here = {rank: _numbers(calls[rank], group) for rank in members}
-        found = _first_difference(here)
-        if found:
-            which = f"Collective {found[0]}" + _of(group)
-            concerned = [one for one in waiting if one.rank in members]
-            # no line can be named of a call that was not made
-            asked = "" if "none" in found[1] else _skipped(concerned)
-            return f"{which}{found[1]}{asked if _SAME in found[1] else ''}"
-    return ""
-
-
-def _members(group, waiting, world_size):
-    """The ranks of a group: as they know it themselves, else all."""
-    for one in waiting:
-        if group in dict(one.members):
-            return dict(one.members)[group]
-    return range(world_size)
-
-
-def _numbers(calls, group):
-    return {number: call for (name, number), call in calls.items() if name == group}
-
-
-def _of(group):
-    return "" if group == "0" else f" of group {group}"
-
-
-def _first_difference(here):
-    """The number of the first call that is not the same on all ranks, and how."""
-    kept = [min(calls) for calls in here.values() if calls]
-    last = max(max(calls) for calls in here.values() if calls)
-    undone = None
-    # before that some rank has forgotten its calls
-    for number in range(max(kept), last + 1):
-        made = {rank: calls.get(number) for rank, calls in here.items()}
-        found = [call for call in made.values() if call]
-        if not all(found[0].fits(call) for call in found):
-            return number, _said(made)
-        if len(found) < len(made):
-            return undone or (number, _said(made))
-        if len({call.done for call in found}) > 1:
-            undone = undone or (number, _half_done(made))
-    return None
-
-
-def _said(made):
-    said = ", ".join(_made(call, ranks) for call, ranks in _alike(made))
-    return f" differs: {said}. {_SAME}"
-
-
-def _half_done(made):
-    """A call that some ranks have behind them and others not: they name other roots."""
-    done = [rank for rank, call in made.items() if call.done]
-    waits = [rank for rank, call in made.items() if not call.done]
-    name = next(iter(made.values())).name
-    return (
-        f", {name}, is done on {ranks_named(done)} and not on {ranks_named(waits)}: do"
-        " all pass the same src, dst and group?"
-    )
-
-
-def _alike(here):
-    ranks = defaultdict(list)
-    for rank, call in here.items():
-        ranks[str(call) if call else None].append(rank)
-    return ranks.items()
-
-
-def _made(call, ranks):
-    verb = "call" if len(ranks) > 1 else "calls"
-    return f"{ranks_named(ranks)} {verb} {call or 'none'}"
+    sentence, concerned = mismatch.find(waiting, world_size)
+    return sentence + _skipped([one for one in waiting if one.rank in concerned])
 
 
 def _skipped(waiting):
     """A question about the line at which some ranks wait and the others do not."""
     lines = {one.rank: _own(one) for one in waiting}
+    if not lines:
+        return ""
     functions = {frame[::2] for frame in lines.values()}
     first = min(frame.line for frame in lines.values())
     past = [rank for rank, frame in lines.items() if frame.line > first]
