@@ -1,6 +1,7 @@
 """An exercise, and a learner's answer to it, run in fresh ranks."""
 
 import re
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -148,7 +149,9 @@ class Attempt:
         else:
             hint = next((hint for text, hint in _SAYINGS if text in head), "")
         hint = hint or _busy(error) or (why and why(error))
-        if not hint and _is_fault(error):
+        # of a class or a partial no line stands in the stack if its call fails
+        plain = isinstance(self.answer, types.FunctionType)
+        if plain and not hint and _is_fault(error):
             return Broken(head.partition(" raised ")[2])
         hint = hint or _GENERAL.get(error.kind, "")
         return Wrong(head, hint, lines)

@@ -1,7 +1,7 @@
 """Exercises and solutions as they are committed, and how the test run judges them.
 
 That solutions run is proven by nbval, which this test run applies to solutions/. In
-exercises/ a check has to say that its exercise is not started: the second half of this
+exercises/ a check has to say that its exercise is not started: the last part of this
 file proves that with notebooks of its own.
 """
 
@@ -16,7 +16,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib import exercises, release, rules, runner
+from course_lib import exercises, progress, release, rules, runner
+from course_lib.attempt import Exercise, Wrong
+from course_lib.checks.stage05 import counting, watching
+from course_lib.errors import CourseError
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -119,6 +122,47 @@ def test_lines_of_code_fit_a_projector(path):
     cells = code_cells(nbformat.read(path, as_version=4))
     lines = [line for cell in cells for line in cell.source.split("\n")]
     assert not [line for line in lines if len(line) > 82]
+
+
+# whose mistake it is
+
+
+def outcome(monkeypatch, body, answer=lambda shares: 1 / 0):
+    """What a check says that runs `body` with an argument it cannot take."""
+
+    def check(attempt):
+        attempt(body, None, "folder", world_size=1)
+
+    one = Exercise("5.1", "A counter", 15, check, ())
+    monkeypatch.setattr(exercises, "exercises", lambda: {"5.1": one})
+    with pytest.raises(CourseError) as caught:
+        exercises.check("5.1", answer)
+    return str(caught.value)
+
+
+def test_a_fault_of_a_check_is_not_told_as_a_mistake(monkeypatch):
+    before = progress.states().get("5.1", [])
+    said = outcome(monkeypatch, counting._count)
+    assert said.startswith("the check of 5.1 itself failed: TypeError: 'NoneType'")
+    assert said.endswith("Please report this.") and "not yet" not in said
+    assert progress.states().get("5.1", []) == before
+
+
+def test_an_error_in_a_line_of_the_answer_is_its_own(monkeypatch):
+    said = outcome(monkeypatch, lambda *args: args[2]([]))
+    assert said.startswith("✗ 5.1 not yet: <lambda> raised ZeroDivisionError")
+
+
+def test_wrong_parameters_are_a_mistake_of_the_answer():
+    with pytest.raises(exercises.NotYet, match="Keep the parameters of the function"):
+        exercises.check("5.1", lambda: None)
+
+
+def test_a_failed_process_is_told_with_its_error_and_its_line():
+    told = ["NameError: name 'seed' is not defined", ("work.py", 3, "work")]
+    seen = {"running": 0, "failed": [1, 1, 0], "forks": 3, "told": told}
+    with pytest.raises(Wrong, match="2 of 3 processes failed: NameError.*work.py, lin"):
+        watching.refuse_unfinished(seen, "")
 
 
 # how the test run judges exercises

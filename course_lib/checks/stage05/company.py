@@ -38,7 +38,7 @@ class Company:
         self.shared = table[-1]  # number of forks, milliseconds spent
         self.own, self.locks = 0, []
         self.turn = multiprocessing.Lock()  # several may fork at the same time
-        self.page = mmap.mmap(-1, 4096)  # the first error of a process
+        self.page = mmap.mmap(-1, 8192)  # the first error of a process
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
 
@@ -72,7 +72,8 @@ class Company:
         steps = traceback.extract_tb(error.__traceback__)
         frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
         own = [frame for frame in frames if is_learners(frame)]
-        text = f"{type(error).__name__}: {error}"[:_LONGEST]
+        line = str(error).partition("\n")[0]
+        text = f"{type(error).__name__}: {line}"[:_LONGEST]
         with self.turn:
             first = self.told
             if not first:

@@ -18,7 +18,7 @@ from course_lib.checks.stage05.hogwild_mistakes import (
     why_samples,
 )
 from course_lib.checks.stage05.splitting import Whole
-from course_lib.checks.stage05.updates import BATCH, Updates
+from course_lib.checks.stage05.updates import BATCH, LONGEST, Updates
 from course_lib.checks.stage05.watching import (
     refuse_one_by_one,
     refuse_unfinished,
@@ -100,7 +100,10 @@ def _judge_steps(seen, processes, count):
     for number, steps in enumerate(seen["backwards"]):
         read = sorted(n for part in seen["samples"][number] for n in part)
         if steps != expected or set(seen["sizes"][number]) != {BATCH}:
-            found = f"{steps} batches of {max(seen['sizes'][number], default=0)}"
+            found = (
+                f"{steps} batches" if steps <= LONGEST else f"over {LONGEST} batches"
+            )
+            found += f" of {max(seen['sizes'][number], default=0)}"
             raise Wrong(
                 f"process {number} of {processes} trained with {found} samples,"
                 f" expected {expected} of {BATCH}",

@@ -1,7 +1,7 @@
 """What goes wrong when several processes train one model, and the hint for it."""
 
 from course_lib.checks.stage05.counting_mistakes import why_failed as why_other
-from course_lib.checks.stage05.updates import BATCH
+from course_lib.checks.stage05.updates import BATCH, LONGEST
 
 
 def why_failed(error) -> str | None:
@@ -25,7 +25,8 @@ def why_samples(seen: dict, processes: int, count: int) -> str:
         return "No process calls backward, so there is nothing to learn from."
     sizes = {size for part in seen["sizes"] for size in part}
     read = max(seen["backwards"]) * max(sizes)
-    if read * processes <= count + BATCH * processes:
+    whole = max(seen["backwards"]) <= LONGEST
+    if whole and read * processes <= count + BATCH * processes:
         return (
             "Here each process goes through all samples. You gave each a share of them,"
             " as a DistributedSampler does."

@@ -1,0 +1,16 @@
+# hint: adding 1 to 16,777,216 changes nothing
+def count(shares):
+    counts = torch.zeros(10).share_memory_()
+    lock = mp.Lock()
+
+    def add(share):
+        for label in share:
+            with lock:
+                counts[label] += 1
+
+    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return counts
