@@ -13,7 +13,7 @@ import pytest
 
 from course_lib.exercises import exercises
 from tests.clones import NEEDED, set_up
-from tests.leftovers import becomes
+from tests.leftovers import becomes, lives
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -74,7 +74,7 @@ def lab(folder):
     process.wait(30)
     log.close()
     # closing JupyterLab ends its kernels, and they end their servers and ranks
-    assert becomes(lambda: not any(child.is_running() for child in below), seconds=20)
+    assert becomes(lambda: not any(map(lives, below)), seconds=20)
 
 
 def _listens(port):
