@@ -219,7 +219,8 @@ class _Launch:
         self.screen.close(what)
         lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
         lines += deadlock.table(standings)
-        why = deadlock.reason(standings)
+        # a line for each sentence: JupyterLab breaks long ones in the middle of a word
+        why = deadlock.reason(standings).replace(". ", ".\n")
         where = {one.rank: list(one.frames) for one in standings if one.frames}
         return "\n".join(lines + (["", why] if why else [])), where
 

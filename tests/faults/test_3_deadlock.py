@@ -35,7 +35,7 @@ def test_a_collective_under_an_if_is_named_with_its_line(kernel):
     assert "rank 1 waits in barrier: cell In[" in text
     assert "line 7, in train: dist.barrier()" in text
     assert "Collective 1 differs: rank 0 calls all_reduce of f32[10]," in text
-    assert "rank 1 calls barrier. All ranks must make the same" in text
+    assert "rank 1 calls barrier.\nAll ranks must make the same" in text
     assert (
         "Does an `if`, a shorter loop or a caught error keep rank 1 from line 6?"
         in text
