@@ -187,9 +187,8 @@ class Inquiry:
             return Standing(rank, "stopped")
         witness = self.witnesses[rank]
         found = standing(rank, witness.answer, last=last)
-        learners = [s for s in witness.children if any(map(is_learners, s))]
-        forked, ended = map(tuple, learners), tuple(witness.ended)
-        return replace(found, forked=tuple(forked), ended=ended)
+        forked = [tuple(s) for s in witness.children if any(map(is_learners, s))]
+        return replace(found, forked=tuple(forked), ended=tuple(witness.ended))
 
     def close(self) -> None:
         """Close all files."""

@@ -196,7 +196,7 @@ class _Launch:
         self.screen.close("failed")
         raise outcome.explain(
             list(self.ends.values()),
-            {one.rank: list(one.frames) for one in standings if one.frames},
+            _stacks(standings),
             made={one.rank: one.made for one in standings},
             name=self.name,
         ) from None
@@ -221,8 +221,7 @@ class _Launch:
         lines += deadlock.table(standings)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
         why = deadlock.reason(standings).replace(". ", ".\n")
-        where = {one.rank: list(one.frames) for one in standings if one.frames}
-        return "\n".join(lines + (["", why] if why else [])), where
+        return "\n".join(lines + (["", why] if why else [])), _stacks(standings)
 
     def results(self):
         """What the ranks returned."""
@@ -279,6 +278,11 @@ def describe(world_size: int) -> str:
         else ""
     )
     return f"{count} on the CPU, one thread each{why}"
+
+
+def _stacks(standings):
+    """The stack of each rank that still ran."""
+    return {one.rank: list(one.frames) for one in standings if one.frames}
 
 
 def _counted(ranks):

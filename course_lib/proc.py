@@ -18,6 +18,14 @@ def _names(folder):
         return []
 
 
+def state(pid: int) -> str | None:
+    """One letter of proc(5): R runs, S sleeps, Z has ended; None if it is gone."""
+    try:
+        return _fields(f"/proc/{pid}/stat")[0]
+    except OSError:
+        return None
+
+
 def exit_code(pid: int) -> int | None:
     """How a child ended for which nobody has waited yet: negative for a signal."""
     try:

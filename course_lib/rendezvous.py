@@ -85,8 +85,9 @@ def show_waits() -> None:
 
     @functools.wraps(barrier)
     def monitored_barrier(group=None, timeout=None, **kwargs):
-        wait = limited if timeout else _unlimited
-        return wait(barrier, group, timeout, **kwargs)
+        if timeout:
+            return limited(barrier, group, timeout, **kwargs)
+        return barrier(group, **kwargs)
 
     Work.wait = wait
     for module in (c10d, sys.modules["torch.distributed"]):
@@ -95,8 +96,4 @@ def show_waits() -> None:
 
 def limited(call, *args, **kwargs):
     """Call; in a stack this frame says that the call ends by itself."""
-    return call(*args, **kwargs)
-
-
-def _unlimited(call, *args, **kwargs):
     return call(*args, **kwargs)

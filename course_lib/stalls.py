@@ -22,7 +22,8 @@ _COMMUNICATES = (
     os.path.join("course_lib", "rendezvous.py"),
 )
 _WRAPPERS = ("wrapper", "inner", "inner_func", "create")
-_JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
+_JOIN = "join"  # waits for a thread of its own
+_JOINS = (_JOIN, "_wait_for_tstate_lock", "_shutdown")
 _LOADER = os.path.join("torch", "utils", "data", "")
 _THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 
@@ -128,9 +129,6 @@ def _idles(stack):
         or (end.function == "wait" and end.file.endswith(_THREADING) and foreign)
         or any(_LOADER in file or file.endswith("answers.py") for file in files)
     )
-
-
-_JOIN = "join"  # waits for a thread of its own
 
 
 def _awaited(stack, answer):

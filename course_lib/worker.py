@@ -21,6 +21,7 @@ import weakref
 from dataclasses import dataclass
 
 from course_lib import answers
+from course_lib.errors import inner
 
 _LONGEST = 4000  # characters of an error's message
 
@@ -200,8 +201,6 @@ def _chain(error):
 
 def _text(error):
     """The message, cut at a length that a cell can show; `details` hold the whole."""
-    from course_lib.errors import inner
-
     try:
         text = "\n".join([str(error) or "(no message)", *inner(error)])
     except Exception:

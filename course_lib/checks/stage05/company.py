@@ -9,6 +9,7 @@ import traceback
 
 import numpy
 
+from course_lib import proc
 from course_lib.errors import Frame, is_learners
 
 MOST = 64  # processes that are noted
@@ -136,9 +137,5 @@ def _state(pid):
     """One letter: R runs, S sleeps, Z has ended or is gone, as in /proc/PID/stat."""
     if pid == 0:
         return "R"  # it was forked, and has not noted its number yet
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            state = file.read().rpartition(")")[2].split()[0]
-        return state if state in "SRD" else "Z"
-    except OSError:
-        return "Z"
+    state = proc.state(pid)
+    return state if state in ("S", "R", "D") else "Z"

@@ -37,7 +37,7 @@ def check_train(attempt: Attempt) -> str:
         with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
             given = data, digits()[1].tensors, processes, folder
             (seen,) = attempt(_train, *given, world_size=1, why=why_failed)
-        for judge in (_judge_ends, _judge_steps, _judge_own, _judge_updates):
+        for judge in _JUDGES:
             judge(seen, processes, count)
         if processes == CASES[0][0]:
             accuracy, alone = seen["accuracy"]
@@ -119,7 +119,7 @@ def _judge_steps(seen, processes, count):
 
 
 def _judge_own(seen, processes, count):
-    """What each process must have for itself."""
+    """What each process must have for itself: a thread, an order of the samples."""
     if max(seen["threads"]) > 1:
         raise Wrong(
             f"each of {processes} processes computes with {max(seen['threads'])}"
@@ -137,6 +137,10 @@ def _judge_own(seen, processes, count):
             else "A fork copies the state of the random numbers too, so all processes"
             " shuffle alike. Give each one a seed of its own: torch.manual_seed(...).",
         )
+
+
+def _judge_gradients(seen, processes, count):
+    """What the gradients hold, and that they and what follows from them are private."""
     if any(seen["shared_grad"]):
         raise Wrong(
             f"the gradients are in shared memory: {processes} processes add to the same"
@@ -217,6 +221,9 @@ def _judge_updates(seen, processes, count):
             " optimizer.step(): a step that now and then meets another one does little"
             " harm, and nobody waits.",
         )
+
+
+_JUDGES = (_judge_ends, _judge_steps, _judge_own, _judge_gradients, _judge_updates)
 
 
 def _alone(data):

@@ -22,6 +22,7 @@ from course_lib.checks.stage05.leaking_mistakes import (
     why_other,
 )
 from course_lib.checks.stage05.watching import refuse_floats, watched
+from course_lib.inventory import tensors
 from course_lib.results import short
 
 ROWS, ALIVE = 250, 3  # images in a batch; batches alive at a time, with some room
@@ -67,7 +68,7 @@ def _digest(rank, world_size, answer, /, *given):
         "left": held,
         "open": opened,
         "kept": _kept(value),
-        "shared": any(one.is_shared() for one in _tensors(value)),
+        "shared": any(one.is_shared() for one in tensors(value)),
         "result": result,
         "said": short(value),
         "strategy": mp.get_sharing_strategy(),
@@ -135,14 +136,8 @@ def _open_files():
 
 def _kept(value):
     """The bytes of the storages that a result keeps alive, shared or not."""
-    storages = {one.untyped_storage().data_ptr(): one for one in _tensors(value)}
+    storages = {one.untyped_storage().data_ptr(): one for one in tensors(value)}
     return sum(one.untyped_storage().nbytes() for one in storages.values())
-
-
-def _tensors(value):
-    if isinstance(value, list | tuple):
-        return [one for part in value for one in _tensors(part)]
-    return [value] if torch.is_tensor(value) else []
 
 
 def _plain(value):
