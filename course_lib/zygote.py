@@ -1,14 +1,15 @@
 """The warm process server: it imports torch once, and forks an agent per launch."""
 
 import os
+import pkgutil
 import select
 import signal
 import socket
 
-from course_lib import linux, wire
+from course_lib import checks, linux, wire
 
-# imported while nobody waits; each would cost a rank a second or two at first use
-_WANTED_LATER = ("course_lib.recorder", "torch._dynamo")
+# what `ahead` names: torch._dynamo would cost a rank a second or two at first use
+_NEEDED_OFTEN = ("course_lib.recorder", "torch._dynamo", "course_lib.vgpu")
 _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 
@@ -22,7 +23,7 @@ def main(control: int, owner: int) -> None:
     linux.adopt_orphans()  # of an agent that is killed
     _warm_up()
     linux.meet_without_files()  # so will the ranks
-    wanted, agents = list(_WANTED_LATER), {}
+    wanted, agents = ahead(), {}
     while True:
         files, patience = [control, owner, *agents], _IDLE if wanted else None
         busy, _, _ = select.select(files, [], [], patience)
@@ -39,6 +40,12 @@ def main(control: int, owner: int) -> None:
                 linux.use_huge_pages()
     for ended in list(agents):
         _bury(agents, ended)
+
+
+def ahead() -> list[str]:
+    """What to import while nobody waits, the checks included: each runs in ranks."""
+    stages = pkgutil.iter_modules(checks.__path__, f"{checks.__name__}.")
+    return [*_NEEDED_OFTEN, *(stage.name for stage in stages)]
 
 
 def _serve(control, owner, agents):

@@ -1,6 +1,7 @@
 """A launch runs a function in fresh processes and gives back results and output."""
 
 import functools
+import importlib
 import os
 import random
 import sys
@@ -11,8 +12,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib import request, server
+from course_lib import request, server, zygote
 from course_lib.errors import UsageError
+from course_lib.exercises import exercises
 from course_lib.launcher import launch
 from tests.leftovers import becomes
 
@@ -312,6 +314,14 @@ def test_a_variable_read_at_import_gets_a_new_server(monkeypatch):
 def test_the_server_has_one_thread():
     launch(lambda rank, world_size: rank)
     assert len(os.listdir(f"/proc/{server.current().process.pid}/task")) == 1
+
+
+def test_the_server_imports_the_checks_ahead():
+    names = zygote.ahead()
+    for name in names:  # the server itself passes over what cannot be imported
+        importlib.import_module(name)
+    homes = [one.check.__module__.rpartition(".")[0] for one in exercises().values()]
+    assert set(homes) <= set(names)
 
 
 @pytest.mark.parametrize(
