@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course_lib.data import digits
+from tests.leftovers import Leftovers, becomes
 
 pytestmark = pytest.mark.slow
 
@@ -21,20 +22,20 @@ RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch, nothing_left):
-    """No variable of a launcher around the tests, and no process left after them."""
-    for name in RANKS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def clean(nothing_left):
+    """No process is left after a test."""
 
 
-def start(*command):
+def start(*command, folder=None, **variables):
+    """A process of one thread, in which no variable of a launcher is set but these."""
+    outside = {k: v for k, v in os.environ.items() if k not in RANKS}
     return subprocess.Popen(
         [str(word) for word in command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ,
+        env={**outside, "OMP_NUM_THREADS": "1", **variables},
+        cwd=folder,
     )
 
 
@@ -48,43 +49,49 @@ def finish(process):
     return printed
 
 
-def run(*command):
-    return finish(start(*command))
+def run(*command, **variables):
+    return finish(start(*command, **variables))
 
 
-def test_spawn_and_torchrun_print_the_same():
-    torchrun = run(*TORCHRUN, "--nproc-per-node=2", SCRIPT)
-    assert run(*SPAWN, "--world-size=2") == torchrun
-    assert torchrun.count("accuracy") == 5
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What each way to start train.py printed, and the weights that it saved."""
+    folder, left = tmp_path_factory.mktemp("trained"), Leftovers()
+    ways = {
+        "torchrun": (*TORCHRUN, "--nproc-per-node=2", SCRIPT),
+        "two ranks": (*SPAWN, "--world-size=2"),
+        "one rank": (*SPAWN, "--world-size=1"),
+    }
+    found = {}
+    for name, command in ways.items():
+        file = folder / f"{name}.pt"
+        printed = run(*command, f"--save={file}")
+        found[name] = printed, torch.load(file)
+    assert becomes(lambda: not left.found()), left.found()
+    return found
 
 
-def test_two_ranks_learn_the_weights_of_one(tmp_path):
-    weights = []
-    for world_size in (1, 2):
-        file = tmp_path / f"{world_size}.pt"
-        options = (f"--world-size={world_size}", f"--save={file}")
-        run(*SPAWN, *options)
-        weights.append(torch.load(file))
-    one, two = weights
+def test_spawn_and_torchrun_print_the_same(trained):
+    printed, _ = trained["torchrun"]
+    assert trained["two ranks"][0] == printed
+    assert printed.count("accuracy") == 5
+
+
+def test_two_ranks_learn_the_weights_of_one(trained):
+    (_, one), (_, two) = trained["one rank"], trained["two ranks"]
     for name in one:
         torch.testing.assert_close(two[name], one[name], atol=1e-4, rtol=0)
 
 
-def test_the_saved_names_are_those_of_the_model_without_ddp(tmp_path):
-    file = tmp_path / "weights.pt"
-    run(*TORCHRUN, "--nproc-per-node=2", SCRIPT, f"--save={file}")
-    assert list(torch.load(file)) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+def test_the_saved_names_are_those_of_the_model_without_ddp(trained):
+    _, weights = trained["torchrun"]
+    assert list(weights) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-def test_two_trainings_at_once_do_not_meet():
-    both = [start(*SPAWN, "--world-size=2") for _ in range(2)]
-    first, second = [finish(process) for process in both]
-    assert first == second
-
-
-def test_nothing_is_saved_unless_asked(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(*SPAWN, "--world-size=1")
+def test_two_trainings_at_once_do_not_meet_and_save_nothing_unasked(trained, tmp_path):
+    both = [start(*SPAWN, "--world-size=2", folder=tmp_path) for _ in range(2)]
+    alone, _ = trained["two ranks"]
+    assert [finish(process) for process in both] == [alone, alone]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,20 +105,16 @@ print("left:", [name for name in names if "gloo" in name])
 """
 
 
-def test_after_the_training_no_thread_of_the_group_is_left(monkeypatch):
+def test_after_the_training_no_thread_of_the_group_is_left():
     # a thread of gloo that still ran could abort Python as it ends
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_PORT", "0")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    assert "left: []" in run(sys.executable, "-c", ALONE, SCRIPT.parent)
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+    command = sys.executable, "-c", ALONE, SCRIPT.parent
+    assert "left: []" in run(*command, MASTER_ADDR="127.0.0.1", **alone)
 
 
-@pytest.mark.parametrize("processes, shares", [(1, [7]), (3, [3, 2, 2])])
-def test_processes_of_hogwild_share_out_all_updates(processes, shares):
-    printed = run(*HOGWILD, f"--processes={processes}", "--updates=7")
-    lines = [
-        f"process {number}: {share} updates" for number, share in enumerate(shares)
-    ]
+def test_processes_of_hogwild_share_out_all_updates():
+    printed = run(*HOGWILD, "--processes=3", "--updates=7")
+    lines = [f"process {n}: {share} updates" for n, share in enumerate((3, 2, 2))]
     assert printed.splitlines()[:-1] == lines
 
 
