@@ -17,6 +17,7 @@ _TYPES = {
 }
 # all ranks must pass as many elements; to a scatter only one of them passes any
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")
+_LIMIT = 1800.0  # seconds, unless a group asks for others
 
 
 class Call(NamedTuple):
@@ -30,7 +31,7 @@ class Call(NamedTuple):
     name: str
     carries: str  # f32[8, 4]
     done: bool
-    limit: float = 1800.0
+    limit: float = _LIMIT
 
     def __str__(self):
         return f"{self.name} of {self.carries}" if self.carries else self.name
@@ -63,7 +64,7 @@ def read(found: list[dict]) -> list[Call]:
         if number == 1:
             calls[group] = []
         name = entry["profiling_name"].partition(":")[2]
-        limit = entry.get("timeout_ms", 1_800_000) / 1000
+        limit = entry.get("timeout_ms", 1000 * _LIMIT) / 1000
         call = Call(group, number, name, _carries(entry), entry["retired"], limit)
         calls.setdefault(group, []).append(call)
     return [call for group in calls.values() for call in group]

@@ -1,10 +1,9 @@
 """Why ranks wait for each other for ever, and the sentence that mends it."""
 
-import signal
 from collections import Counter, defaultdict
 
 from course_lib import mismatch
-from course_lib.errors import is_learners, ranks_named, whereabouts
+from course_lib.errors import is_learners, ranks_named, signal_name, whereabouts
 from course_lib.mismatch import SAME
 from course_lib.stalls import Standing
 
@@ -42,7 +41,7 @@ def _forked(one):
 def _ended(code):
     if code >= 0:
         return f"ended with exit code {code}"
-    return f"killed by {signal.Signals(-code).name}"
+    return f"killed by {signal_name(-code)}"
 
 
 def _line(one):

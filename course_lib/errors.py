@@ -3,6 +3,7 @@
 import builtins
 import linecache
 import os
+import signal
 import site
 import sys
 import sysconfig
@@ -186,3 +187,11 @@ def ranks_named(ranks: list[int]) -> str:
         for run in runs
     ]
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(parts)
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV`; `signal 35` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -3,7 +3,6 @@
 import contextlib
 import html
 import importlib
-import pkgutil
 import textwrap
 import uuid
 
@@ -246,8 +245,7 @@ def summary() -> Summary:
 
 def exercises() -> dict[str, Exercise]:
     """All exercises by id, in order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
-    stages = [importlib.import_module(f"course_lib.checks.{name}") for name in names]
+    stages = [importlib.import_module(name) for name in checks.stages()]
     return {one.id: one for stage in stages for one in stage.EXERCISES}
 
 

@@ -98,10 +98,9 @@ class Inquiry:
 
     def _has_strangers(self):
         """True if a group has members that are no ranks of this launch."""
-        groups = [
-            group for one in self.witnesses for group in one.answer.members.items()
-        ]
-        return any(max(ranks) >= len(self.witnesses) for _, ranks in groups)
+        known = range(len(self.witnesses))
+        groups = (one.answer.members.values() for one in self.witnesses)
+        return any(max(ranks) not in known for each in groups for ranks in each)
 
     def standings(self, ended: set[int], host=None) -> list[Standing]:
         """Where each rank stands; through its `host` one that cannot say it, too.

@@ -23,10 +23,9 @@ def find(waiting: list[Standing], world_size: int) -> tuple[str, list[int]]:
         here = {rank: _numbers(calls[rank], group) for rank in members}
         found = _first_difference(here)
         if found:
-            which = f"Collective {found[0]}" + _of(group)
-            # no line can be named of a call that was not made
-            asks = SAME in found[1] and "none" not in found[1]
-            return which + found[1], members if asks else []
+            number, sentence, missed = found
+            which = f"Collective {number}" + _of(group)
+            return which + sentence, members if missed else []
     return "", []
 
 
@@ -47,7 +46,10 @@ def _of(group):
 
 
 def _first_difference(here):
-    """The number of the first call that is not the same on all ranks, and how."""
+    """The number of the first call that is not the same on all ranks, and how.
+
+    Third, whether some rank may have missed a line that can be named.
+    """
     kept = [min(calls) for calls in here.values() if calls]
     if not kept:
         return None
@@ -58,11 +60,12 @@ def _first_difference(here):
         made = {rank: calls.get(number) for rank, calls in here.items()}
         found = [call for call in made.values() if call]
         if not all(found[0].fits(call) for call in found):
-            return number, _said(made)
+            # no line can be named of a call that was not made
+            return number, _said(made), len(found) == len(made)
         if len(found) < len(made):
-            return undone or (number, _said(made))
+            return undone or (number, _said(made), False)
         if len({call.done for call in found}) > 1:
-            undone = undone or (number, _half_done(made))
+            undone = undone or (number, _half_done(made), False)
     return None
 
 

@@ -10,6 +10,7 @@ from course_lib.errors import (
     is_learners,
     ranks_named,
     show_stack,
+    signal_name,
     whereabouts,
 )
 
@@ -187,12 +188,8 @@ _MEANINGS = {
 
 
 def _signal(number):
-    try:
-        known = signal.Signals(number)
-    except ValueError:
-        return f"signal {number}"
-    meaning = _MEANINGS.get(known)
-    return f"{known.name} ({meaning})" if meaning else known.name
+    meaning, name = _MEANINGS.get(number), signal_name(number)
+    return f"{name} ({meaning})" if meaning else name
 
 
 def _still_running(stacks):

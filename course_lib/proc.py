@@ -20,20 +20,17 @@ def _names(folder):
 
 def state(pid: int) -> str | None:
     """One letter of proc(5): R runs, S sleeps, Z has ended; None if it is gone."""
-    try:
-        return _fields(f"/proc/{pid}/stat")[0]
-    except OSError:
-        return None
+    fields = _stat(pid)
+    return fields[0] if fields else None
 
 
 def exit_code(pid: int) -> int | None:
     """How a child ended for which nobody has waited yet: negative for a signal."""
-    try:
-        fields = _fields(f"/proc/{pid}/stat")
-    except OSError:
+    fields = _stat(pid)
+    if not fields or fields[0] != "Z":
         return None
     # the last field is hidden from those who may not look into the process
-    return os.waitstatus_to_exitcode(int(fields[-1])) if fields[0] == "Z" else None
+    return os.waitstatus_to_exitcode(int(fields[-1]))
 
 
 def descendants() -> set[int]:
@@ -60,8 +57,14 @@ def catches(pid: int, number: int) -> bool:
 
 
 def _parent(pid):
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _stat(pid):
+    """The fields of a process; None if it is gone."""
     try:
-        return int(_fields(f"/proc/{pid}/stat")[1])
+        return _fields(f"/proc/{pid}/stat")
     except OSError:
         return None
 

@@ -1,7 +1,7 @@
 """Does a launch stand still? Decided from what its processes do, and where they are."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from course_lib.answers import Answer
 from course_lib.calls import Call
@@ -112,10 +112,15 @@ def standing(rank: int, answer: Answer, last: bool = False) -> Standing:
     waiting = [pair for pair in zip(calls, stacks) if pair[0] not in ("", _JOIN)]
     sure = all(calls) or (last and calls[-1])
     call, frames = waiting[-1] if waiting and sure else ("", main_stack(stacks))
-    members = tuple((name, tuple(ranks)) for name, ranks in answer.members.items())
-    state = "waits" if call else "works"
-    found = Standing(rank, state, call, tuple(frames), answer.calls)
-    return replace(found, members=members, error=answer.error)
+    return Standing(
+        rank,
+        "waits" if call else "works",
+        call,
+        tuple(frames),
+        answer.calls,
+        members=tuple((name, tuple(r)) for name, r in answer.members.items()),
+        error=answer.error,
+    )
 
 
 def _idles(stack):

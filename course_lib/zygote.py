@@ -1,7 +1,6 @@
 """The warm process server: it imports torch once, and forks an agent per launch."""
 
 import os
-import pkgutil
 import select
 import signal
 import socket
@@ -44,8 +43,7 @@ def main(control: int, owner: int) -> None:
 
 def ahead() -> list[str]:
     """What to import while nobody waits, the checks included: each runs in ranks."""
-    stages = pkgutil.iter_modules(checks.__path__, f"{checks.__name__}.")
-    return [*_NEEDED_OFTEN, *(stage.name for stage in stages)]
+    return [*_NEEDED_OFTEN, *checks.stages()]
 
 
 def _serve(control, owner, agents):

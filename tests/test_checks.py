@@ -196,6 +196,14 @@ def test_each_mistake_has_a_hint_of_its_own(answered, exercise):
         assert not shared, (path.name, shared)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", exercises())
+def test_a_stub_is_not_started(desks, exercise):
+    stub = cells(notebook_of(exercise))[check_cell(exercise).replace("check", "answer")]
+    said = desks(exercise).check(exercise, stub)
+    assert said.startswith(f"○ {exercise} not started")
+
+
 @pytest.mark.parametrize("exercise", exercises())
 def test_every_check_meets_enough_answers(exercise):
     right = [path for path in RIGHT if path.parent.name == exercise]

@@ -191,8 +191,9 @@ def test_processes_that_a_rank_started_stand_below_it():
 
 
 def test_processes_that_have_ended_are_told_with_the_way_they_went():
-    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), ended=(1, -9, -9))
+    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), ended=(1, -9, -9, -35))
     assert deadlock.table([one])[1:] == [
         "  1 process that it started: ended with exit code 1",
         "  2 processes that it started: killed by SIGKILL",
+        "  1 process that it started: killed by signal 35",
     ]

@@ -112,9 +112,10 @@ def test_after_the_training_no_thread_of_the_group_is_left():
     assert "left: []" in run(*command, MASTER_ADDR="127.0.0.1", **alone)
 
 
-def test_processes_of_hogwild_share_out_all_updates():
-    printed = run(*HOGWILD, "--processes=3", "--updates=7")
-    lines = [f"process {n}: {share} updates" for n, share in enumerate((3, 2, 2))]
+@pytest.mark.parametrize("processes, shares", [(1, [7]), (3, [3, 2, 2])])
+def test_processes_of_hogwild_share_out_all_updates(processes, shares):
+    printed = run(*HOGWILD, f"--processes={processes}", "--updates=7")
+    lines = [f"process {n}: {share} updates" for n, share in enumerate(shares)]
     assert printed.splitlines()[:-1] == lines
 
 
