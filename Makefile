@@ -23,7 +23,7 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick bench chosen FORCE
+.PHONY: help setup lab test quick grade bench chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -49,13 +49,17 @@ quick: $(VENV)/.test ## the same without the browser, the faults and the slow te
 	$(PY) -m ruff format --check .
 	$(RUN) -m pytest -m "$(QUICK)" $(ARGS)
 
+grade: $(VENV)/.grade ## grade your exercises; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
+	$(RUN) -m course_lib grade $(if $(ARGS),$(ARGS),exercises)
+
 bench: $(VENV)/.bench ## measure launches, traces and virtual GPUs against the alternatives
 	$(RUN) -m benchmarks $(ARGS)
 
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
+$(VENV)/.grade: EXTRA := [grade]
 $(VENV)/.bench: EXTRA := [bench]
-$(VENV)/.setup $(VENV)/.test $(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.setup $(VENV)/.test $(VENV)/.grade $(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
 ifeq ($(CPU),1)
 # torch alone: that index lacks the exact versions of everything else
 	@$(HAS_TORCH) || $(PY) -m pip install --no-deps -c constraints.txt \

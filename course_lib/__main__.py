@@ -1,4 +1,4 @@
-"""The commands of the course: `python -m course_lib doctor`, `run` and `release`."""
+"""The commands: `python -m course_lib doctor`, `run`, `grade` and `release`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,24 @@ def release(args: list[str]) -> int:
     return release.main(args)
 
 
+def grade(args: list[str]) -> int:
+    """Grade notebooks that were handed in as `course_lib.grading.command` does."""
+    try:
+        from course_lib.grading import command
+    except ImportError as error:
+        print(
+            f"grading needs {error.name}. Install it: pip install -c constraints.txt"
+            ' -e ".[grade]" (make grade does)',
+            file=sys.stderr,
+        )
+        return 2
+    return command.main(args)
+
+
 COMMANDS = {
     "doctor": (doctor, "what this machine offers, and how to get the rest"),
     "run": (run, "execute notebooks; `run --help` says how"),
+    "grade": (grade, "grade notebooks that were handed in; `grade --help` says how"),
     "release": (release, "make exercises from solutions; `release --help` says how"),
 }
 

@@ -127,6 +127,13 @@ def _message(exercise, wrong):
     return "\n".join(lines)
 
 
+def parts(message: str) -> tuple[str, str]:
+    """What a check says in two parts: its sentence with the lines of code, its hint."""
+    said, _, rest = message.partition("\nHint: ")
+    hint, _, _ = rest.partition("\nMore help: ")
+    return said.partition("\nMore help: ")[0].strip(), hint.strip()
+
+
 @contextlib.contextmanager
 def _waiting(exercise, timeout):
     """Say in a notebook that a check runs; afterwards nothing of it is there."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 def children(of: int | None = None) -> list[int]:
     """The process ids of the children of a process, of this one if none is named."""
     of = of or os.getpid()
-    return [pid for pid, parent in _parents().items() if parent == of]
+    return [pid for pid, parent in parents().items() if parent == of]
 
 
 def _names(folder):
@@ -35,15 +35,35 @@ def exit_code(pid: int) -> int | None:
 
 def descendants() -> set[int]:
     """The process ids of this process's children, and of theirs, to the last."""
-    parents, found, new = _parents(), set(), {os.getpid()}
+    every, found, new = parents(), set(), {os.getpid()}
     while new:
-        new = {pid for pid, parent in parents.items() if parent in new}
+        new = {pid for pid, parent in every.items() if parent in new}
         found |= new
     return found
 
 
-def _parents():
+def parents() -> dict[int, int | None]:
+    """The parent of every process there is, by process id."""
     return {int(name): _parent(name) for name in _names("/proc") if name.isdigit()}
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has, shared ones included."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def proportional(pid: int) -> int:
+    """The bytes of memory of a process, what several share divided among them."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            rows = dict(line.split(":", 1) for line in file if ":" in line[:20])
+    except OSError:  # it has ended, or may not be looked into
+        return 0
+    return int(rows["Pss"].split()[0]) << 10
 
 
 def catches(pid: int, number: int) -> bool:

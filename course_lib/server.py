@@ -41,16 +41,20 @@ class Server:
         self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
         self.control, theirs = wire.pair()
         with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # an interrupt of the cell is not meant for it
-                env={**_QUIET, **os.environ, **_SERVER_ENVIRONMENT},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-            )
+            self.process = self._start(theirs)
+
+    def _start(self, theirs):
+        """The process that serves the other end of `control`."""
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # an interrupt of the cell is not meant for it
+            env={**QUIET, **os.environ, **ENVIRONMENT},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+        )
 
     def serves(self) -> bool:
         """True while this server can start ranks for this process as it is now."""
@@ -82,6 +86,13 @@ def current() -> Server:
                 _current.close()
             _current = Server()
         return _current
+
+
+def use(server: Server) -> None:
+    """Let this server start the launches of this process from now on."""
+    global _current
+    with _lock:
+        _current = server
 
 
 @atexit.register
@@ -172,8 +183,8 @@ class WarmHost:
 
 
 # c10d warns of every name that it cannot look up; a learner can set it otherwise
-_QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
-_SERVER_ENVIRONMENT = {
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",

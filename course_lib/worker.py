@@ -229,14 +229,14 @@ def _surround(place, setup):
         os.chdir(setup["folder"])
     from course_lib import rendezvous
 
-    _scatter_seeds()
+    scatter_seeds()
     rendezvous.use_store(place.port, place.world_size)
     rendezvous.keep_groups()
     rendezvous.show_waits()
 
 
-def _scatter_seeds():
-    """Give this rank random numbers of its own, as a process of torchrun has."""
+def scatter_seeds() -> None:
+    """Give this process random numbers of its own, as one of torchrun has."""
     import numpy
     import torch
 

@@ -14,15 +14,25 @@ _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 def main(control: int, owner: int) -> None:
     """Serve the process `owner` until it ends."""
-    control = socket.socket(fileno=control)
-    owner = os.pidfd_open(owner)
+    _warm_up()
+    serve(socket.socket(fileno=control), owner, wanted=ahead())
+
+
+def prepare() -> None:
+    """Import at once all that ranks may need, for servers that are forked from here."""
+    _warm_up()
+    for name in ahead():
+        _import(name)
+
+
+def serve(control: socket.socket, owner: int, *, wanted=()) -> None:
+    """Fork an agent for each launch of `owner`; import what is wanted meanwhile."""
+    wanted, agents, owner = list(wanted), {}, os.pidfd_open(owner)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # until a rank can tell where it is, the question must not end it
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     linux.adopt_orphans()  # of an agent that is killed
-    _warm_up()
     linux.meet_without_files()  # so will the ranks
-    wanted, agents = ahead(), {}
     while True:
         files, patience = [control, owner, *agents], _IDLE if wanted else None
         busy, _, _ = select.select(files, [], [], patience)

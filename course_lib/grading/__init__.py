@@ -1,0 +1,1 @@
+"""Grade notebooks that were handed in, each in processes of its own."""

@@ -1,0 +1,125 @@
+"""Zip files, read in memory: nothing is unpacked to disk, nothing grows unbounded.
+
+A zip file is written by a learner: every number in it may be a lie.
+"""
+
+import os
+import re
+import zipfile
+from collections.abc import Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import BinaryIO
+
+LARGEST = 20_000_000  # bytes of a notebook, and of a zip file's table of contents
+_LARGEST_ZIP = 5 * LARGEST  # bytes of a zip file in a zip file: it is held in memory
+_MOST = 100_000  # files in a zip file
+_ENCRYPTED, _UTF8 = 0x1, 0x800  # bits in the flags of a member
+
+_DAMAGED = "a damaged zip file: pack it again, or hand in the notebook itself"
+_LOCKED = "locked by a password: hand it in without one"
+_METHOD = "packed by a method that is not read here: pack an ordinary zip file"
+_MANY = f"a zip file of more than {_MOST:,} files: pack the notebooks only"
+_CHANGED = "changed while the grader was at work: grade it once more"
+
+
+class Refused(Exception):
+    """This file cannot be graded; the message is a sentence for the learner."""
+
+
+class _Modest:
+    """A file whose reader gets at most `most` bytes at a time."""
+
+    def __init__(self, file):
+        self.file, self.most = file, LARGEST
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size=None):
+        if size is None:  # the end, of which the reader thinks that it is short
+            size = self.most
+        if size > self.most:
+            raise Refused(_MANY)
+        return self.file.read(size)
+
+
+def open_zip(file: BinaryIO) -> zipfile.ZipFile:
+    """The zip file in an open file, which stays the caller's to close.
+
+    Errors: `Refused` if it is damaged or holds too much.
+    """
+    modest = _Modest(file)
+    with _undamaged():
+        archive = zipfile.ZipFile(modest)
+    if len(archive.infolist()) > _MOST:
+        raise Refused(_MANY)
+    modest.most = _LARGEST_ZIP + 1  # from here on members are read
+    return archive
+
+
+def names(member: zipfile.ZipInfo) -> tuple[str, ...]:
+    """The folders and the name of a member, without what leads out of the zip file."""
+    name = member.filename
+    if not member.flag_bits & _UTF8:
+        try:  # macOS writes UTF-8 and does not say so
+            name = name.encode("cp437").decode()
+        except UnicodeError:
+            pass
+    parts = re.split(r"[/\\]", name)
+    return tuple(part for part in parts if part not in ("", ".", ".."))
+
+
+def inner_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BytesIO:
+    """A zip file that is in a zip file, in memory. Errors: `Refused`."""
+    return BytesIO(_inflate(archive, member, limit=_LARGEST_ZIP))
+
+
+def content(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
+    """The notebook in an open file, or where `members` lead to in a zip file.
+
+    Each is the number and the name of a member of a zip file. Errors: `Refused`.
+    """
+    if not members:
+        return _limited(file, os.fstat(file.fileno()).st_size, LARGEST)
+    archive = open_zip(file)
+    (number, name), *inner = members
+    found = archive.infolist()[number : number + 1]
+    if [one.filename for one in found] != [name]:
+        raise Refused(_CHANGED)
+    if inner:
+        return content(inner_zip(archive, found[0]), inner)
+    return _inflate(archive, found[0], limit=LARGEST)
+
+
+@contextmanager
+def _undamaged():
+    """Turn whatever a damaged zip file makes of its reader into a sentence."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception:
+        raise Refused(_DAMAGED) from None
+
+
+def _inflate(archive, member, *, limit):
+    if member.flag_bits & _ENCRYPTED:
+        raise Refused(_LOCKED)
+    # other methods may make gigabytes of a few bytes before a limit is looked at
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refused(_METHOD)
+    with _undamaged(), archive.open(member) as file:
+        return _limited(file, member.file_size, limit)
+
+
+def _limited(file, size, limit):
+    """All of a file of at most `limit` bytes; no more is read."""
+    data = file.read(limit + 1) if size <= limit else b""
+    if size > limit or len(data) > limit:
+        advice = "clear its outputs, save it" if limit == LARGEST else "pack less"
+        raise Refused(
+            f"{max(size, len(data)):,} bytes, and at most {limit:,} are read:"
+            f" {advice} and hand it in again"
+        )
+    return data

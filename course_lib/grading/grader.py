@@ -1,0 +1,235 @@
+"""Grade one notebook: merge it, run it, run it again without a cell that ended it."""
+
+import contextlib
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from course_lib import wire
+from course_lib.errors import CourseError
+from course_lib.grading import cells, merging, verdict
+from course_lib.grading.assignment import Absent, Assignment, choose
+from course_lib.grading.grades import (
+    CRASHED,
+    FAILED,
+    FLAGGED,
+    GRADED,
+    LATE,
+    REFUSED,
+    SUSPECT,
+    Grade,
+)
+from course_lib.grading.limits import Limits
+from course_lib.grading.warm import Template
+
+_MOST_RUNS = 12  # of one notebook: each is without one more cell that ended it
+_LONGEST_FOLDER = 40  # characters: the name of a socket has at most 107
+
+
+class GraderError(CourseError):
+    """The grader could not do its work: no fault of a learner's."""
+
+
+class Stopped(Exception):
+    """The grader was closed meanwhile."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How notebooks are run."""
+
+    limits: Limits = field(default_factory=Limits)
+    sandbox: bool = True
+    canary: bool = False
+    hidden: tuple[str, ...] = ()  # folders that no notebook may see
+
+
+class Grader:
+    """Grades notebooks, several at the same time from several threads."""
+
+    def __init__(
+        self, assignments: Sequence[Assignment], options: Options, *, template=None
+    ):
+        self.assignments, self.options = assignments, options
+        usual = tempfile.gettempdir()
+        where = usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
+        self.folder = Path(tempfile.mkdtemp(prefix="grading-", dir=where))
+        self.lock, self.template = threading.Lock(), template
+        self.borrowed = template is not None
+        self.links, self.closed = set(), False
+
+    def grade(self, submission) -> Grade:
+        """The grade of one submission.
+
+        Errors: `Stopped` if the grader was closed meanwhile.
+        """
+        began, name = time.monotonic(), ""
+        about = {"learner": submission.learner, "source": submission.source}
+        try:
+            handed = merging.parse(submission.read())
+            assignment = choose(handed, self.assignments)
+            name = assignment.name
+            found = self._graded(merging.merge(handed, assignment))
+        except cells.Refused as error:
+            found = {"status": REFUSED, "message": str(error)}
+        except (GraderError, Absent) as error:
+            found = {"status": FAILED, "message": str(error)}
+        except OSError as error:
+            why = f"the grader could not do its work: {error}"
+            found = {"status": FAILED, "message": why}
+        took = round(time.monotonic() - began, 3)
+        return Grade(notebook=name, seconds=took, **about, **found)
+
+    def _graded(self, merged):
+        """Status, tasks, repairs and what a person should know."""
+        canary, assignment = self.options.canary, merged.assignment
+        ran = self._runs(merged)
+        fault = verdict.broken(ran)
+        if fault:
+            raise GraderError(fault)
+        tasks = verdict.tasks(assignment, ran, canary=canary)
+        suspects = [task.id for task in tasks if task.outcome == SUSPECT]
+        flags = [f"checks that may have been tampered with: {', '.join(suspects)}"]
+        return {
+            "status": FLAGGED if suspects else GRADED,
+            "tasks": tasks,
+            "repairs": (*merged.repairs, *_cut(ran)),
+            "message": flags[0] if suspects else "",
+        }
+
+    def _runs(self, merged):
+        """Run the notebook until each of its cells has run, or was taken out."""
+        replaced = {}
+        while True:
+            reasons = {cell: why for cell, (_, why) in replaced.items()}
+            notebook = merging.notebook(
+                merged, canary=self.options.canary, replaced=reasons
+            )
+            said, end = self._run(notebook, merged.assignment)
+            ran = verdict.Course(said, replaced)
+            code = [c["id"] for c in notebook["cells"] if c["cell_type"] == "code"]
+            left = [cell for cell in code if "outcome" not in said.get(cell, {})]
+            guilty = _guilty(said, end, left=left, sandbox=self.options.sandbox)
+            if guilty is None or len(replaced) >= _MOST_RUNS:
+                return ran
+            cell, *why = guilty
+            if cell in replaced:
+                raise GraderError(f"{cell} was taken out, and ended its kernel again")
+            replaced[cell] = tuple(why)
+
+    def _run(self, notebook, assignment):
+        """What was said of each cell in one run, and how the run ended."""
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        try:
+            link = self._start(self._job(folder, notebook, assignment))
+            with self._noted(link):
+                return _follow(link)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _job(self, folder, notebook, assignment):
+        """Write what a run needs into its folder; the job for the template."""
+        room = folder / "room"
+        (room / "sockets").mkdir(parents=True)
+        path = folder / "notebook.ipynb"
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+        limits = self.options.limits
+        return {
+            "room": str(room),
+            "notebook": str(path),
+            "limits": asdict(limits),
+            "sandbox": self.options.sandbox,
+            "hidden": [str(self.folder), *self.options.hidden],
+            "seconds": verdict.seconds(assignment, limits.cell),
+        }
+
+    def _start(self, job):
+        """The link to a run, from a template that is started if there is none."""
+        with self.lock:
+            if self.closed:
+                raise Stopped
+            if self.template is None or not self.template.lives():
+                self.template, self.borrowed = Template(), False
+            try:
+                return self.template.start(job)
+            except OSError:
+                said = self.template.last_words()
+                raise GraderError(f"the grader's template ended: {said}") from None
+
+    @contextlib.contextmanager
+    def _noted(self, link):
+        with self.lock:
+            self.links.add(link)
+        try:
+            yield
+            if self.closed:
+                raise Stopped
+        finally:
+            with self.lock:
+                self.links.discard(link)
+                link.close()
+
+    def close(self) -> None:
+        """End every run at once, leave no process and no file."""
+        with self.lock:
+            self.closed = True
+            for link in self.links:
+                with contextlib.suppress(OSError):
+                    link.shutdown(2)
+            if self.template and not self.borrowed:
+                self.template.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _follow(link):
+    """What a run says of its cells, in the order in which they began, and its end."""
+    said, end = {}, None
+    while end is None:
+        message, _ = wire.receive(link)
+        if message is None:
+            break
+        if "broken" in message:
+            end = {"end": "broken", "why": message["broken"]}
+        elif "end" in message:
+            end = message
+        else:
+            said[message["cell"]] = message
+    return said, end
+
+
+def _guilty(said, end, *, left, sandbox):
+    """The cell that ended a run before its time, the outcome, why; None if none did.
+
+    Errors: `GraderError` if it cannot have been a cell.
+    """
+    last = next(reversed(said), None)
+    how = end["end"] if end else "lost"
+    if how in ("broken", "lost") and (sandbox or last is None):
+        raise GraderError(end["why"] if end else "the process that runs it was killed")
+    if how == "limit":
+        if "seconds" in end["why"]:
+            return None  # another run would take as long
+        return last, CRASHED, f"it was ended: {end['why']}"
+    if said.get(last, {}).get("outcome") == "late" and left:
+        return last, LATE, "it did not end in its time, nor when it was interrupted"
+    if left or said.get(last, {}).get("outcome") == "ended":
+        return last, CRASHED, "it ended its kernel (a crash, os._exit, a signal)"
+    return None
+
+
+def _cut(ran):
+    for name, cell in ran.cells.items():
+        if cell.get("cut"):
+            size = cell["cut"] / 1e6
+            yield f"{name}: {size:.1f} MB of what it shows were left out"

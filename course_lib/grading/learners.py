@@ -1,0 +1,158 @@
+"""Whose a notebook is, told from the path at which it was handed in.
+
+The first rule that fits decides:
+
+1. A folder or file as Moodle names it, `Jane Doe_123_assignsubmission_file_`: at the
+   top, or deeper where all are named so (a learner may name a folder like another's).
+2. A file as Canvas names it, at the top: `doejane_LATE_123_4567_x.ipynb` is doejane's.
+3. The first folder, or zip file, below what was named. Passed over are `submitted`
+   (nbgrader's), `home`, and one around everything that has several folders in it.
+4. In `exercises`, `solutions` or `notebooks` it is somebody's own course: the name of
+   the folder around it. So it is for files that kept their names (`04_….ipynb`, and
+   there are not two that begin with 04).
+5. A file that lies flat among others, or was named itself: its own name.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+# the folders and zip files below what was named, and the file: "" for a folder's own
+Parts = tuple[str, ...]
+DEEPEST = 6  # folders below this many are nobody's hand-in
+
+_MOODLE = re.compile(r"(.+?)_(\d+)_assignsubmission_.*", re.DOTALL)
+_CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_.+\.(?:ipynb|zip)", re.I | re.DOTALL)
+_SUFFIX = re.compile(r"\.(ipynb|zip)\Z", re.IGNORECASE)
+_KEPT = re.compile(r"\d\d([ _-].*)?", re.DOTALL)  # the name of an exercise
+_COPY = re.compile(r" ?\(\d+\)|-Copy\d+")  # what a browser and Jupyter add to a name
+_COURSE = {"exercises", "solutions", "notebooks"}
+_OF_ALL = {"submitted", "home"}  # each folder in it is a learner's, even one alone
+
+
+class Owner(NamedTuple):
+    """A learner; `number` and `where` tell two of one name on a platform apart."""
+
+    name: str
+    number: str = ""
+    where: Parts = ()
+
+
+class _Layout(NamedTuple):
+    """How everything below one named path lies; `root` is absolute."""
+
+    root: Path
+    around: Parts  # the folders around everything that are not a learner's
+    moodle: bool  # each path has a part as Moodle names it
+    kept: bool  # files have the names of exercises, not those of learners
+
+
+def owners(paths: Sequence[Parts], root: Path) -> list[Owner]:
+    """Whose each notebook below `root` is; `root` is absolute, () a file named so."""
+    layout = _layout(paths, root)
+    return [_owner(path, layout) for path in paths]
+
+
+def shown(found: Iterable[Owner]) -> list[str]:
+    """The names of learners; with the platform's numbers where two have one name."""
+    found = list(found)
+    numbers = defaultdict(set)
+    for name, number, where in found:
+        numbers[name, where].add(number)
+    return [
+        f"{name} ({number})" if len(numbers[name, where]) > 1 else name
+        for name, number, where in found
+    ]
+
+
+def without(
+    paths: Sequence[Parts], folders: Iterable[Parts], root: Path
+) -> list[Parts]:
+    """Those of `folders`, zip files too, whose learner has none of the notebooks."""
+    folders = {folder for folder in folders if 0 < len(folder) <= DEEPEST}
+    layout = _layout(paths, root)
+    known = {_owner(path, layout) for path in paths}
+    parents = {path[:end] for path in paths for end in range(len(path[:DEEPEST]) + 1)}
+    # beside notebooks, or in a course, a folder may hold pictures or data
+    mixed = any(_is_mixed(_inner(path, layout)) for path in paths)
+    found = []
+    for folder in sorted(folders - parents):
+        owner = _owner((*folder, ""), layout)
+        top = len(_inner((*folder, ""), layout)) == 2
+        top = top and (not mixed or _is_zip(folder[-1]))
+        if owner not in known and (top or owner.number):
+            known.add(owner)
+            found.append(folder)
+    return found
+
+
+def _is_zip(part):
+    return part.lower().endswith(".zip")
+
+
+def _is_mixed(inner):
+    return len(inner) == 1 or any(part in _COURSE for part in inner[:1])
+
+
+def _layout(paths, root):
+    moodle = all(any(map(_MOODLE.fullmatch, path)) for path in paths)
+    flat = {_COPY.sub("", _stem(path[-1])) for path in paths if len(path) == 1}
+    numbers = [name[:2] for name in flat if _KEPT.fullmatch(name)]
+    kept = len(numbers) == len(set(numbers))
+    return _Layout(root, _around(paths, root), moodle, kept)
+
+
+def _around(paths, root):
+    common = tuple(os.path.commonprefix([path[:-1] for path in paths]))
+    plain = [part for part in common if not _is_zip(part)]
+    if not common or len(plain) > 1 or _stem(root.name) in _OF_ALL:
+        return ()
+    inside = {path[len(common)] for path in paths}
+    files = any(len(path) == len(common) + 1 for path in paths)
+    if any(map(_CANVAS.fullmatch, inside)):
+        return common
+    return () if files or inside & _COURSE else common
+
+
+def _inner(path, layout):
+    """The path from where learners' names begin."""
+    inner = path[len(layout.around) :]
+    return inner[1:] if len(inner) > 2 and inner[0] in _OF_ALL else inner
+
+
+def _owner(path, layout):
+    top = path[: len(layout.around) + 1]
+    return (
+        _platform(_MOODLE, path if layout.moodle else top, layout.root)
+        or _platform(_CANVAS, top, layout.root)
+        or Owner(_name(_inner(path, layout), layout))
+    )
+
+
+def _platform(pattern, path, root):
+    """The owner by the first part that the platform has named, if there is one."""
+    whole = (str(root.parent), root.name, *path)
+    for end, part in enumerate(whole[1:], 1):
+        match = pattern.fullmatch(part)
+        if match:
+            return Owner(match[1], match[2], whole[:end])
+    return None
+
+
+def _name(inner, layout):
+    root = layout.root
+    if not inner:
+        return _stem(root.name)
+    *folders, file = inner
+    course = root.parent.name if root.name in _COURSE else _stem(root.name)
+    if folders:
+        return course if folders[0] in _COURSE else _stem(folders[0])
+    kept = layout.kept and _KEPT.fullmatch(_stem(file))
+    return course if kept or root.name in _COURSE else _stem(file)
+
+
+def _stem(name):
+    return _SUFFIX.sub("", name)

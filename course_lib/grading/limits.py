@@ -1,0 +1,65 @@
+"""What one notebook may use, and what its processes use at this moment."""
+
+import os
+import resource
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from course_lib import proc
+
+_MB = 10**6
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits for one notebook: seconds, bytes, numbers of processes."""
+
+    cell: float = 60.0  # seconds for a cell that has no limit of its own
+    total: float = 900.0  # seconds for one run of a notebook
+    memory: int = 4000 * _MB  # of all its processes together
+    processes: int = 100
+    output: int = 2 * _MB  # kept of what one cell shows
+    file: int = 500 * _MB  # the largest file; in the sandbox all files together
+
+
+def members(root: int) -> set[int]:
+    """The process `root` and all its descendants that still run."""
+    found, new, parents = {root}, {root}, proc.parents()
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new} - found
+        found |= new
+    return {pid for pid in found if proc.state(pid) not in (None, "Z")}
+
+
+def excess(pids: set[int], limits: Limits) -> str:
+    """Which limit these processes exceed, as the end of a sentence; else nothing."""
+    if len(pids) > limits.processes:
+        return f"{len(pids)} processes, {limits.processes} are allowed"
+    # pages shared after a fork count in each process, so that this is an upper bound
+    if sum(map(proc.resident, pids)) <= limits.memory:
+        return ""
+    used = sum(map(proc.proportional, pids))
+    if used <= limits.memory:
+        return ""
+    return f"{used / 1e9:.1f} GB of memory, {limits.memory / 1e9:g} GB are allowed"
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Stop them all first, so that none can start another; then kill them."""
+    pids = list(pids)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+
+def confine(limits: Limits) -> None:
+    """Let this process write no file above the limit, and leave no memory dump."""
+    for kind, most in (
+        (resource.RLIMIT_FSIZE, limits.file),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))

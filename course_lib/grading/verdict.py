@@ -1,0 +1,119 @@
+"""From what became of the cells of a notebook to the points of its tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from course_lib.grading.assignment import Assignment, Check
+from course_lib.grading.grades import (
+    LATE,
+    NOT_STARTED,
+    NOT_YET,
+    RIGHT,
+    SUSPECT,
+    Task,
+)
+
+_STUBS = ("NotStarted", "NotImplementedError")  # what a stub, or its check, raises
+_OWN = "CourseError"  # what a check raises that itself failed
+
+
+@dataclass
+class Course:
+    """How a notebook ran: what `exam` said of each cell, and what was taken out of it.
+
+    `replaced` has for each cell that had to be taken out its outcome and the reason.
+    """
+
+    cells: dict[str, dict] = field(default_factory=dict)
+    replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def tasks(assignment: Assignment, ran: Course, *, canary=False) -> tuple[Task, ...]:
+    """The task of each check, in order."""
+    found = []
+    for check in assignment.checks:
+        outcome, said, hint = _judged(assignment, ran, check)
+        if canary and outcome == RIGHT:
+            outcome, said = _canary(ran, check, said)
+        points = check.points if outcome == RIGHT else 0.0
+        found.append(
+            Task(check.exercise, points, check.points, outcome, message=said, hint=hint)
+        )
+    return tuple(found)
+
+
+def broken(ran: Course) -> str:
+    """What a check said that failed by a fault of its own; else nothing."""
+    texts = [cell["text"] for cell in ran.cells.values() if cell.get("kind") == _OWN]
+    return texts[0] if texts else ""
+
+
+def _judged(assignment, ran, check):
+    """Outcome, sentence and hint of one check."""
+    cell = ran.cells.get(check.cell, {})
+    if cell.get("outcome") == "passed":
+        return RIGHT, cell.get("text", ""), ""
+    if check.cell in ran.replaced:
+        return *ran.replaced[check.cell], ""
+    for answer in assignment.answers(check.cell):
+        outcome = _unusable(ran, answer["id"])
+        if outcome:
+            return *outcome, ""
+    return _failed(cell)
+
+
+def _unusable(ran, answer):
+    """Why the cell of an answer could not be used, or None."""
+    if answer in ran.replaced:
+        outcome, why = ran.replaced[answer]
+        return outcome, f"in the cell of the answer: {why}"
+    cell = ran.cells.get(answer, {})
+    if cell.get("outcome") == "late":
+        return LATE, "the cell of the answer did not end in its time"
+    if cell.get("outcome") == "failed" and cell.get("kind") not in _STUBS:
+        return NOT_YET, f"the cell of the answer fails: {_error(cell)}"
+    return None
+
+
+def _failed(cell):
+    """What a check says of an answer that is not right."""
+    from course_lib.exercises import parts
+
+    if cell.get("outcome") == "late":
+        return LATE, "the check did not end in its time", ""
+    if not cell:
+        return LATE, "it was not run: the time of the whole notebook was over", ""
+    kind = cell.get("kind", "")
+    outcome = NOT_STARTED if kind in _STUBS else NOT_YET
+    if kind == "NotYet" or kind == "NotStarted":
+        return outcome, *parts(cell["text"])
+    return outcome, _error(cell), ""
+
+
+def _error(cell):
+    kind, text = cell.get("kind", ""), cell.get("text", "").strip()
+    return ": ".join(filter(None, (kind, text)))
+
+
+def _canary(ran, check, said):
+    """The outcome of a check that passed, after it met the stub in place of answers."""
+    outcome = ran.cells.get(f"canary-{check.cell}", {}).get("outcome")
+    if outcome == "failed":
+        return RIGHT, said
+    how = "accepts the empty stub too" if outcome == "passed" else "was not run again"
+    return SUSPECT, (
+        f"{check.points:g} points are withheld: with the stub in place of the answer"
+        f" this check {how}. Look at what the cells before it change."
+    )
+
+
+def seconds(assignment: Assignment, usual: float) -> Mapping[str, float]:
+    """How long each check may take, and its canary."""
+    found = {}
+    for check in assignment.checks:
+        found[check.cell] = found[f"canary-{check.cell}"] = _limit(check, usual)
+    return found
+
+
+def _limit(check: Check, usual):
+    return usual if check.timeout is None else check.timeout

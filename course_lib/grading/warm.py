@@ -1,0 +1,125 @@
+"""The warm template: imports what kernels need once, and forks a proctor per notebook.
+
+    grader --control--> template --fork--> proctor --fork--> nbval, kernel
+
+It never runs a learner's code itself, so nothing of one notebook reaches another.
+"""
+
+import importlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from course_lib import linux, server, wire
+
+_NEEDED = (
+    "matplotlib_inline.backend_inline",
+    "ipykernel.kernelapp",
+    "ipykernel.ipkernel",
+    "sklearn.datasets",
+    "course_lib.exercises",
+    "course_lib.plots",
+    "course_lib.grading.proctor",
+)
+_ENVIRONMENT = {
+    **server.ENVIRONMENT,
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_START = (
+    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
+    "from course_lib.grading import warm; warm.main(int(sys.argv[1]))"
+)
+
+
+class Template:
+    """The grader's handle of its template."""
+
+    def __init__(self):
+        self.log = open(os.memfd_create("course_lib template"), "rb", buffering=0)
+        self.control, theirs = wire.pair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _START, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the grader, which ends it
+                env={**server.QUIET, **os.environ, **_ENVIRONMENT},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+            )
+
+    def lives(self) -> bool:
+        """True while it can fork."""
+        return self.process.poll() is None
+
+    def start(self, job: dict) -> socket.socket:
+        """Have a proctor forked for `job`; the link to it comes back."""
+        link, theirs = wire.pair()
+        with theirs:
+            wire.send(self.control, job, [theirs.fileno()])
+        return link
+
+    def last_words(self) -> str:
+        """What it wrote before it ended."""
+        return os.pread(self.log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """End it; proctors end when their links are closed."""
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+def main(control: int) -> None:
+    """Fork a proctor for each job until the grader's side is closed."""
+    control = socket.socket(fileno=control)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    linux.adopt_orphans()  # of a proctor that is killed
+    _prepare()
+    from course_lib.grading import proctor
+
+    proctors = {}
+    while True:
+        busy, _, _ = select.select([control, *proctors], [], [])
+        for ended in proctors.keys() & set(busy):
+            _bury(proctors, ended)
+        if control not in busy:
+            continue
+        job, files = wire.receive(control)
+        if job is None:
+            break
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            for file in proctors:
+                os.close(file)
+            proctor.main(socket.socket(fileno=files[0]), job)
+        os.close(files[0])
+        proctors[os.pidfd_open(pid)] = pid
+    for ended in list(proctors):
+        _bury(proctors, ended)
+
+
+def _bury(proctors, ended):
+    _, status = os.waitpid(proctors.pop(ended), 0)
+    os.close(ended)
+    if status:
+        linux.kill_orphans(proctors.values())
+
+
+def _prepare():
+    # half of nbformat's import, and nothing in a notebook needs it
+    sys.modules.setdefault("rfc3987_syntax", None)
+    from course_lib import zygote
+
+    for name in _NEEDED:
+        importlib.import_module(name)
+    zygote.prepare()
+    linux.use_huge_pages()
