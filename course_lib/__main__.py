@@ -1,4 +1,4 @@
-"""The commands: `python -m course_lib doctor`, `run`, `grade` and `release`."""
+"""The commands: `python -m course_lib doctor`, `run`, `grade` and others."""
 
 from __future__ import annotations
 
@@ -45,11 +45,19 @@ def grade(args: list[str]) -> int:
     return command.main(args)
 
 
+def draft(args: list[str]) -> int:
+    """Add the cells of a new exercise as `course_lib.draft` does."""
+    from course_lib import draft
+
+    return draft.main(args)
+
+
 COMMANDS = {
     "doctor": (doctor, "what this machine offers, and how to get the rest"),
     "run": (run, "execute notebooks; `run --help` says how"),
     "grade": (grade, "grade notebooks that were handed in; `grade --help` says how"),
     "release": (release, "make exercises from solutions; `release --help` says how"),
+    "draft": (draft, "add the cells of a new exercise to a solution"),
 }
 
 

@@ -101,8 +101,11 @@ def place(solution: Path) -> Path:
     return Path(os.path.relpath(folder.parent / "exercises" / solution.name))
 
 
-def _bytes(solution):
-    """The exercise of a solution as a file holds it."""
+def content(solution: Path) -> bytes:
+    """The exercise of a solution as its file holds it.
+
+    Errors: `ValueError` for a solution that breaks a rule; `OSError`.
+    """
     import nbformat
 
     return f"{nbformat.writes(release(read(solution)))}\n".encode()
@@ -114,15 +117,15 @@ def write(solution: Path, *, force: bool = False) -> str:
     Errors: `Different` if somebody wrote into the exercise, which is then kept;
     `ValueError` for a solution that breaks a rule; `OSError`.
     """
-    path, content = place(solution), _bytes(solution)
-    if path.exists() and path.read_bytes() == content:
+    path, made = place(solution), content(solution)
+    if path.exists() and path.read_bytes() == made:
         return f"{path}: as it was"
     if path.exists() and not force:
         _refuse_changed(path)
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_bytes(content)
+        new.write_bytes(made)
         os.replace(new, path)
     finally:
         new.unlink(missing_ok=True)
@@ -156,10 +159,10 @@ def compare(solution: Path) -> str:
 
     Errors: `Different` if it is not, with the command that makes it so.
     """
-    path, content = place(solution), _bytes(solution)
+    path, made = place(solution), content(solution)
     if not path.exists():
         raise Different(f"{path} is missing. Make it with: {_COMMAND} {solution}")
-    if path.read_bytes() == content:
+    if path.read_bytes() == made:
         return f"{path}: as it should be"
     force = lost = ""
     try:

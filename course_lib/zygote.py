@@ -14,15 +14,8 @@ _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 def main(control: int, owner: int) -> None:
     """Serve the process `owner` until it ends."""
-    _warm_up()
+    warm_up()
     serve(socket.socket(fileno=control), owner, wanted=ahead())
-
-
-def prepare() -> None:
-    """Import at once all that ranks may need, for servers that are forked from here."""
-    _warm_up()
-    for name in ahead():
-        _import(name)
 
 
 def serve(control: socket.socket, owner: int, *, wanted=()) -> None:
@@ -44,7 +37,7 @@ def serve(control: socket.socket, owner: int, *, wanted=()) -> None:
             if not _serve(control, owner, agents):
                 break
         elif wanted and not busy:
-            _import(wanted.pop(0))
+            import_quietly(wanted.pop(0))
             if not wanted:
                 linux.use_huge_pages()
     for ended in list(agents):
@@ -83,7 +76,7 @@ def _bury(agents, ended):
         linux.kill_orphans(agents.values())
 
 
-def _warm_up():
+def warm_up() -> None:
     """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
     import io
 
@@ -99,7 +92,8 @@ def _warm_up():
     _settle()
 
 
-def _import(name):
+def import_quietly(name: str) -> None:
+    """Import a module, or go on without it."""
     try:
         __import__(name)
     except Exception:  # the ranks will say so, if they need it

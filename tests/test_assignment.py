@@ -1,10 +1,12 @@
 """Which exercise a notebook is a copy of, and which files are no notebooks."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from course_lib import release
 from course_lib.errors import UsageError
 from course_lib.grading import merging
 from course_lib.grading.assignment import Absent, Check, choose, load
@@ -222,3 +224,46 @@ def test_ids_of_another_course_decide_without_a_stage(tmp_path):
         (tmp_path / f"{name}.ipynb").write_text(file(*cells))
     mine = merging.parse(file(answer("sum", "x = 3")).encode())
     assert choose(mine, load(tmp_path)).name == "sum"
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone with the exercise and the solution of stage 04, and a file for each."""
+    files = {}
+    for name in ("exercises", "solutions"):
+        [source] = (ROOT / name).glob("04_*.ipynb")
+        (tmp_path / name).mkdir()
+        files[name] = Path(shutil.copy(source, tmp_path / name))
+    return files
+
+
+def as_released(clone):
+    [made] = load(clone["exercises"].parent)
+    return made.content == release.content(clone["solutions"])
+
+
+def test_an_exercise_into_which_somebody_wrote_is_taken_from_its_solution(clone):
+    text = clone["exercises"].read_text()
+    clone["exercises"].write_text(text.replace("raise NotImplementedError", "return 1"))
+    assert as_released(clone)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"{}", b'{"cells": [3]}'])
+def test_an_exercise_that_is_gone_or_damaged_is_taken_from_its_solution(clone, data):
+    clone["exercises"].unlink()
+    if data is not None:
+        clone["exercises"].write_bytes(data)
+    assert as_released(clone)
+
+
+def test_an_exercise_that_was_only_run_is_taken_as_it_is(clone):
+    notebook = json.loads(clone["exercises"].read_text())
+    notebook["cells"][2]["execution_count"] = 7
+    clone["exercises"].write_text(json.dumps(notebook))
+    [made] = load(clone["exercises"].parent)
+    assert made.content == clone["exercises"].read_bytes()
+
+
+def test_a_learners_copy_beside_the_exercises_is_none_of_them(clone):
+    shutil.copy(clone["exercises"], clone["exercises"].with_name("04-Copy1.ipynb"))
+    assert as_released(clone)

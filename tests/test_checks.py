@@ -1,13 +1,14 @@
-"""Every check meets right answers and wrong ones, each in a real notebook's kernel.
+"""Every check meets right answers and wrong ones, put into the exercise notebooks.
 
 An answer is a file in `right/` or `wrong/`. A wrong one says at its head which hint it
 must get; `# same as: other.py` marks the same mistake in another dress, `# slow` ranks
-that wait for each other until their time is up.
+that wait for each other until their time is up. The grader runs them as it runs what
+learners hand in.
 """
 
+import itertools
 import json
 import re
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,11 @@ import pytest
 import torch
 
 from course_lib.exercises import exercises
+from course_lib.grading import grades, jail
+from course_lib.grading.assignment import load
+from course_lib.grading.grader import Grader, Options
+from course_lib.grading.warm import Template
+from tests.grading import Handed
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
 
@@ -52,6 +58,11 @@ def check_cell(exercise):
     return f"check-{exercise.replace('.', '-')}"
 
 
+def answer_cell(exercise):
+    """The id of the cell with the answer to an exercise."""
+    return check_cell(exercise).replace("check", "answer", 1)
+
+
 def notebook_of(exercise):
     return next(one for one in NOTEBOOKS if check_cell(exercise) in cells(one))
 
@@ -61,7 +72,6 @@ class Desk:
 
     def __init__(self, notebook, progress):
         self.cells, self.kernel = cells(notebook), Kernel()
-        self.turn = threading.Lock()  # one check at a time
         self.files = progress.parent / "files"
         self.files.mkdir()
         self.run(f"%env COURSE_LIB_PROGRESS={progress}")
@@ -78,10 +88,9 @@ class Desk:
         call = self.cells[check_cell(exercise)]
         if timeout:
             call = call.replace(")", f", timeout={timeout})")
-        with self.turn:
-            said = error(self.run(answer))
-            assert said is None, said
-            messages = self.run(call)
+        said = error(self.run(answer))
+        assert said is None, said
+        messages = self.run(call)
         return error(messages) or shown(messages).strip()
 
     def is_clear(self):
@@ -110,61 +119,110 @@ def desks(tmp_path_factory):
 
 
 class Examination:
-    """Checks answer files ahead of the tests, two notebooks side by side.
+    """Grades answer files ahead of the tests, as learners who hand in one of each."""
 
-    Most checks need one core or wait; the files of a notebook take turns in its kernel.
-    """
+    def __init__(self, graders, paths):
+        self.graders, self.tasks = graders, {path: Future() for path in paths}
+        self.pool = ThreadPoolExecutor(3)  # most checks need one core or wait
+        for handed in self._learners():
+            self.pool.submit(self._grade, handed)
 
-    def __init__(self, desks, paths):
-        self.desks, self.said = desks, {path: Future() for path in paths}
-        self.pool, self.over = ThreadPoolExecutor(2), threading.Event()
-        queues = {notebook: [] for notebook in NOTEBOOKS}
-        for path in paths:
-            queues[notebook_of(path.parent.name)].append(path)
-        for queue in queues.values():
-            self.pool.submit(self._work, queue)
+    def _learners(self):
+        """Sets of answers, each to one notebook and with at most one per exercise."""
+        queues = {}
+        for path in self.tasks:
+            queues.setdefault(path.parent.name, []).append(path)
+        for notebook in NOTEBOOKS:
+            mine = [queues.get(exercise, []) for exercise in exercises_of(notebook)]
+            for several in itertools.zip_longest(*mine):
+                yield [path for path in several if path]
 
-    def _work(self, queue):
-        for path in queue:
-            if not self.over.is_set():
-                self._judge(path)
-
-    def _judge(self, path):
-        exercise = path.parent.name
-        slow = SHORT if header(path, "slow") is not None else None
+    def _grade(self, paths):
+        waits = [path for path in paths if header(path, "slow") is not None]
+        if waits and len(paths) > 1:  # one that waits has a notebook of its own
+            for path in paths:
+                self._grade([path])
+            return
         try:
-            found = self.desks(exercise).check(exercise, path.read_text(), slow)
-            self.said[path].set_result(found)
-        except BaseException as error:  # the test of this file raises it
-            self.said[path].set_exception(error)
+            kind = "hurried" if waits else "usual"
+            found = self.graders[kind].grade(handed_in(paths))
+            assert found.status == grades.GRADED, found
+            tasks = {task.id: task for task in found.tasks}
+            for path in paths:
+                self.tasks[path].set_result(tasks[path.parent.name])
+        except BaseException as error:  # the tests of these files raise it
+            for path in paths:
+                self.tasks[path].set_exception(error)
 
     def __call__(self, path):
-        """What the check says of this file; each is checked once."""
-        if path not in self.said:  # its own test was not chosen
-            self.said[path] = Future()
-            self._judge(path)
-        return self.said[path].result()
+        """The task of this answer."""
+        if path not in self.tasks:  # its own test was not chosen
+            self.tasks[path] = Future()
+            self._grade([path])
+        return self.tasks[path].result()
 
     def close(self):
-        self.over.set()
-        self.pool.shutdown()
+        self.pool.shutdown(cancel_futures=True)
+
+
+def exercises_of(notebook):
+    """The exercises of a notebook, in order."""
+    checks = [name for name in cells(notebook) if name.startswith("check-")]
+    return [name.removeprefix("check-").replace("-", ".") for name in checks]
+
+
+def handed_in(paths):
+    """The exercise notebook with these answers in it; the others are stubs."""
+    notebook = notebook_of(paths[0].parent.name)
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    answers = {answer_cell(path.parent.name): path.read_text() for path in paths}
+    for cell in content["cells"]:
+        cell["source"] = answers.get(cell["id"], cell["source"])
+    return Handed(json.dumps(content).encode(), ", ".join(map(str, paths)))
 
 
 @pytest.fixture(scope="module")
-def answered(desks, request):
-    """What the check says of an answer file."""
+def graders(tmp_path_factory):
+    """Graders: the usual one, one with canaries, one with little time for launches."""
+    hurried = tmp_path_factory.mktemp("hurried")
+    for notebook in NOTEBOOKS:
+        source = notebook.read_text(encoding="utf-8")
+        calls = re.sub(r"(cl\.check\([^)]+)\)", rf"\1, timeout={SHORT})", source)
+        (hurried / notebook.name).write_text(calls)
+    template, here = Template(), HERE.parent / "exercises"
+    kinds = {
+        "usual": (here, False),
+        "canary": (here, True),
+        "hurried": (hurried, False),
+    }
+    made = {}
+    for kind, (folder, canary) in kinds.items():
+        options = Options(sandbox=not jail.missing(), canary=canary)
+        made[kind] = Grader(load(folder), options, template=template)
+    yield made
+    for grader in made.values():
+        grader.close()
+    template.close()
+
+
+@pytest.fixture(scope="module")
+def answered(graders, request):
+    """The task that an answer file gets."""
     here = [item for item in request.session.items if item.path == request.path]
     given = [item.callspec.params for item in here if hasattr(item, "callspec")]
     paths = dict.fromkeys(one["path"] for one in given if "path" in one)
-    examination = Examination(desks, paths)
+    examination = Examination(graders, paths)
     yield examination
     examination.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RIGHT, ids=names(RIGHT))
-def test_a_right_answer_is_right(answered, path):
-    assert f"✓ {path.parent.name} right" in answered(path)
+def test_a_right_answer_gets_all_points(answered, path):
+    task = answered(path)
+    assert task.outcome == grades.RIGHT, task
+    assert f"✓ {path.parent.name} right" in task.message
+    assert task.points == task.max_points > 0
 
 
 # where there are two, `cl.devices` takes them: these run the same checks by name
@@ -173,15 +231,17 @@ def test_a_right_answer_is_right(answered, path):
 @pytest.mark.parametrize("exercise", [e for e in exercises() if e[0] in "123"])
 def test_the_checks_of_devices_accept_right_answers_on_real_gpus(answered, exercise):
     path = next(path for path in RIGHT if path.parent.name == exercise)
-    assert f"✓ {exercise} right" in answered(path)
+    assert answered(path).outcome == grades.RIGHT, answered(path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WRONG, ids=names(WRONG))
-def test_a_wrong_answer_gets_its_hint(answered, path):
-    said = answered(path)
+def test_a_wrong_answer_gets_no_points_and_its_hint(answered, path):
+    task = answered(path)
+    said = task.message
+    assert task.outcome == grades.NOT_YET and task.points == 0, task
     assert said.startswith(f"✗ {path.parent.name} not yet"), said
-    assert header(path, "hint") in words(said.partition("Hint: ")[2]), said
+    assert header(path, "hint") in words(task.hint), task
     assert "site-packages" not in said and "course_lib/" not in said, said
 
 
@@ -190,18 +250,43 @@ def test_a_wrong_answer_gets_its_hint(answered, path):
 def test_each_mistake_has_a_hint_of_its_own(answered, exercise):
     paths = [path for path in WRONG if path.parent.name == exercise]
     mistake = {path: header(path, "same as") or path.name for path in paths}
+    said = {path: words(answered(path).message + answered(path).hint) for path in paths}
     for path in paths:
         others = [other for other in paths if mistake[other] != mistake[path]]
-        shared = [p.name for p in others if header(path, "hint") in words(answered(p))]
+        shared = [p.name for p in others if header(path, "hint") in said[p]]
         assert not shared, (path.name, shared)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exercise", exercises())
-def test_a_stub_is_not_started(desks, exercise):
-    stub = cells(notebook_of(exercise))[check_cell(exercise).replace("check", "answer")]
-    said = desks(exercise).check(exercise, stub)
-    assert said.startswith(f"○ {exercise} not started")
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_an_exercise_as_shipped_is_not_started(graders, notebook):
+    found = graders["usual"].grade(Handed(notebook.read_bytes()))
+    assert found.points == 0 and not found.repairs
+    assert {task.outcome for task in found.tasks} == {grades.NOT_STARTED}
+    stages = [task.message.split()[:2] for task in found.tasks]
+    assert stages == [["○", exercise] for exercise in exercises_of(notebook)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_solution_gets_all_points_and_no_check_is_vacuous(
+    graders, notebook, record_property
+):
+    solution = HERE.parent / "solutions" / notebook.name
+    found = graders["canary"].grade(Handed(solution.read_bytes()))
+    assert found.points == found.max_points > 0 and not found.repairs
+    # with canaries, each of which must fail
+    assert found.status == grades.GRADED
+    ids = [task.id for task in found.tasks]
+    right, wrong = (
+        sum(path.parent.name in ids for path in paths) for paths in (RIGHT, WRONG)
+    )
+    record_property(
+        "summary",
+        f"graded {notebook.stem}: solution {found.points:g} of {found.max_points:g}"
+        f" points, {len(ids)} canaries failed as they must; tests of {right} right"
+        f" answers with all points, {wrong} wrong ones with none and a hint",
+    )
 
 
 @pytest.mark.parametrize("exercise", exercises())

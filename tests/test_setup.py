@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 TOP = {
     *("notebooks", "course_lib", "exercises", "solutions", "tests", "benchmarks"),
-    *("Makefile", "README.md", "pyproject.toml", "constraints.txt", "environment.yml"),
+    *("Makefile", "README.md", "INSTRUCTORS.md", "pyproject.toml", "constraints.txt", "environment.yml"),
     "conftest.py",
 }
 

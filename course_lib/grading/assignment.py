@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
-from course_lib import rules
+from course_lib import release, rules
 from course_lib.errors import CourseError, UsageError
 from course_lib.grading import cells
 from course_lib.grading.submissions import Refused
@@ -108,6 +108,9 @@ def _course(holder):
 def load(folder: Path) -> list[Assignment]:
     """The exercises of a folder: each notebook that holds a check, by file name.
 
+    With a folder solutions/ beside it, as in the course, they are what its notebooks
+    give: who works in this clone has written into the exercises.
+
     Errors: `UsageError` for a folder without one, a notebook that cannot be read, and
     for two that hold the same checks of one stage.
     """
@@ -116,7 +119,8 @@ def load(folder: Path) -> list[Assignment]:
             f"no folder {folder}: name the folder of the exercises as they are handed"
             " out"
         )
-    paths = sorted(p for p in folder.glob("*.ipynb") if not p.name.startswith("."))
+    solutions = _notebooks(folder.parent / "solutions")
+    paths = [folder / path.name for path in solutions] or _notebooks(folder)
     found = [made for made in map(_read, paths) if made.checks]
     if not found:
         raise UsageError(
@@ -125,6 +129,10 @@ def load(folder: Path) -> list[Assignment]:
         )
     _refuse_twins(found, folder)
     return found
+
+
+def _notebooks(folder):
+    return sorted(p for p in folder.glob("*.ipynb") if not p.name.startswith("."))
 
 
 def _refuse_twins(found, folder):
@@ -141,13 +149,33 @@ def _refuse_twins(found, folder):
 
 def _read(path):
     try:
-        content = path.read_bytes()
-        notebook = cells.parse(content)
-        return _assignment(path.stem, content, notebook)
+        solution = path.parent.parent / "solutions" / path.name
+        own = not solution.exists() or _untouched(path)
+        content = path.read_bytes() if own else release.content(solution)
+        return _assignment(path.stem, content, cells.parse(content))
     except (OSError, Refused, ValueError) as error:
         raise UsageError(
             f"cannot read the exercise {path}: {error}. Nothing is graded without it."
         ) from None
+
+
+def _untouched(path):
+    """True for an exercise as it was released, though perhaps run."""
+    try:
+        notebook = cells.parse(path.read_bytes())
+    except (OSError, Refused):
+        return False
+    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
+    mine = [
+        SimpleNamespace(
+            id=raw.get("id"),
+            cell_type=raw.get("cell_type"),
+            source=cells.source(raw),
+        )
+        for raw in raws
+    ]
+    known = _course(notebook).get("released")
+    return known == release.fingerprint(SimpleNamespace(cells=mine))
 
 
 def _assignment(name, content, notebook):

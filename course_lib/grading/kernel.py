@@ -70,7 +70,8 @@ class _Forked(server.Server):
                 for stream in (1, 2):
                     os.dup2(self.log.fileno(), stream)
                 self.control.close()
-                zygote.serve(theirs, self.owner)
+                wanted = [name for name in zygote.ahead() if name not in sys.modules]
+                zygote.serve(theirs, self.owner, wanted=wanted)
             finally:
                 os._exit(1)
         return _Child(pid)

@@ -14,13 +14,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from course_lib import linux, server, wire
+from course_lib import linux, server, wire, zygote
 
 _NEEDED = (
     "matplotlib_inline.backend_inline",
     "ipykernel.kernelapp",
     "ipykernel.ipkernel",
-    "sklearn.datasets",
     "course_lib.exercises",
     "course_lib.plots",
     "course_lib.grading.proctor",
@@ -82,15 +81,18 @@ def main(control: int) -> None:
     control = socket.socket(fileno=control)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     linux.adopt_orphans()  # of a proctor that is killed
-    _prepare()
+    later = _prepare()
     from course_lib.grading import proctor
 
     proctors = {}
     while True:
-        busy, _, _ = select.select([control, *proctors], [], [])
+        patience = 0 if later else None
+        busy, _, _ = select.select([control, *proctors], [], [], patience)
         for ended in proctors.keys() & set(busy):
             _bury(proctors, ended)
         if control not in busy:
+            if later and not busy:
+                _import(later)
             continue
         job, files = wire.receive(control)
         if job is None:
@@ -115,11 +117,16 @@ def _bury(proctors, ended):
 
 
 def _prepare():
+    """Import what every kernel needs; what many need comes back, for a quiet moment."""
     # half of nbformat's import, and nothing in a notebook needs it
     sys.modules.setdefault("rfc3987_syntax", None)
-    from course_lib import zygote
-
     for name in _NEEDED:
         importlib.import_module(name)
-    zygote.prepare()
-    linux.use_huge_pages()
+    zygote.warm_up()
+    return ["sklearn.datasets", *zygote.ahead()]
+
+
+def _import(later):
+    zygote.import_quietly(later.pop(0))
+    if not later:
+        linux.use_huge_pages()

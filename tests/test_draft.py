@@ -1,0 +1,71 @@
+"""The cells of a new exercise: complete, in place, refused where they do not belong."""
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_lib import draft, release
+
+SOLUTIONS = Path(__file__).parents[1] / "solutions"
+
+
+@pytest.fixture
+def solution(tmp_path):
+    """A copy of the solutions of stage 04."""
+    (tmp_path / "solutions").mkdir()
+    [path] = SOLUTIONS.glob("04_*.ipynb")
+    return Path(shutil.copy(path, tmp_path / "solutions"))
+
+
+def ids(notebook):
+    return [cell.id for cell in notebook.cells]
+
+
+def test_a_draft_keeps_every_rule_and_comes_before_the_summary(solution):
+    assert draft.main(["4.6", str(solution)]) == 0
+    made = release.read(solution)  # it knows the rules
+    new = ["text-4-6", "answer-4-6", "check-4-6", "why-4-6"]
+    first = ids(made).index("text-4-6")
+    assert ids(made)[first : first + 6] == [*new, "summary-text", "summary"]
+
+
+def test_the_exercise_made_from_a_draft_is_a_stub_with_its_check(solution):
+    draft.main(["4.6", str(solution)])
+    made = {
+        cell.id: cell.source for cell in release.release(release.read(solution)).cells
+    }
+    assert made["answer-4-6"].endswith("raise NotImplementedError")
+    assert made["check-4-6"] == 'cl.check("4.6", answer)'
+    assert "why-4-6" not in made
+
+
+def test_the_other_cells_stay_as_they_were(solution):
+    before = nbformat.read(solution, as_version=4)
+    draft.main(["4.6", str(solution)])
+    after = nbformat.read(solution, as_version=4)
+    assert [cell for cell in after.cells if cell.id in ids(before)] == before.cells
+    assert after.metadata == before.metadata
+
+
+@pytest.mark.parametrize(
+    "exercise, why",
+    [
+        ("4.1", "4.1 is there already"),
+        ("5.1", "5.1 is not of stage 04"),
+        ("4,6", "as in 4.6"),
+    ],
+)
+def test_an_exercise_that_does_not_belong_there_is_refused(
+    solution, capsys, exercise, why
+):
+    before = solution.read_bytes()
+    assert draft.main([exercise, str(solution)]) == 1
+    assert why in capsys.readouterr().err
+    assert solution.read_bytes() == before
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
+    assert draft.main(["4.6", str(tmp_path / "none.ipynb")]) == 1
+    assert "none.ipynb" in capsys.readouterr().err

@@ -1,0 +1,200 @@
+"""`python -m course_lib grade` as people use it: once, again, interrupted, in scripts."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from course_lib.__main__ import main
+from tests import grading
+from tests.leftovers import Leftovers, becomes, below
+
+ROOT = Path(__file__).parents[1]
+WRONG = "def square(x):\n    return 0"
+pytestmark = pytest.mark.faults
+
+
+class Course:
+    """A folder with a small exercise and what was handed in, graded by the command."""
+
+    def __init__(self, folder):
+        self.folder, self.handed = folder, folder / "handed_in"
+        self.exercises = grading.release(folder / "exercises")
+        self.handed.mkdir()
+        self.left = Leftovers()
+
+    def hand_in(self, learner, **answers):
+        (self.handed / learner).mkdir(exist_ok=True)
+        data = grading.handed(**answers).read()
+        (self.handed / learner / "small.ipynb").write_bytes(data)
+
+    def start(self, *args):
+        """The command as a process of its own, with its output."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "course_lib", "grade", *self.options(args)],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def options(self, args):
+        given = [str(arg) for arg in args] or [str(self.handed)]
+        return [f"--exercises={self.exercises}", "--json=grades.json", *given]
+
+    def grade(self, *args):
+        """Exit status, what was printed, and the grades by learner."""
+        process = self.start(*args)
+        printed = "".join(process.communicate(timeout=100))
+        return process.returncode, printed, self.grades()
+
+    def grades(self):
+        try:
+            found = json.loads((self.folder / "grades.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return {one["learner"]: one for one in found["submissions"]}
+
+
+@pytest.fixture
+def course(tmp_path):
+    made = Course(tmp_path)
+    yield made
+    assert becomes(lambda: not made.left.found(), seconds=10), made.left.found()
+
+
+def test_a_folder_is_graded_with_points_sentences_and_hints(course):
+    course.hand_in("ada")
+    course.hand_in("bob", square=WRONG)
+    status, printed, found = course.grade()
+    assert status == 0
+    assert (found["ada"]["points"], found["bob"]["points"]) == (10, 8)
+    assert found["bob"]["max_points"] == 10 and found["bob"]["status"] == "graded"
+    task = found["bob"]["tasks"][0]
+    assert task == {
+        "id": "square-test",
+        "points": 0,
+        "max_points": 2,
+        "outcome": "not yet",
+        "message": "AssertionError: 3 squared is 9, found 0",
+        "hint": "",
+    }
+    assert "8 of 10" in printed and "10 of 10" in printed
+
+
+def test_a_second_run_grades_what_is_new_alone(course):
+    course.hand_in("ada")
+    course.grade()
+    course.hand_in("bob")
+    status, printed, found = course.grade()
+    assert status == 0 and set(found) == {"ada", "bob"}
+    assert "1 graded before" in printed
+    course.hand_in("ada", square=WRONG)  # handed in again
+    _, printed, found = course.grade()
+    assert "1 graded before" in printed and found["ada"]["points"] == 8
+    assert "graded before" not in course.grade(course.handed, "--again")[1]
+
+
+def test_a_changed_exercise_is_graded_again(course):
+    course.hand_in("ada")
+    course.grade()
+    file = course.exercises / "small.ipynb"
+    file.write_text(file.read_text().replace("label(2)", "label(3)"))
+    _, printed, found = course.grade()
+    assert "graded before" not in printed and found["ada"]["points"] == 5
+
+
+# begins, and waits for its end: the test interrupts meanwhile
+WAITING = "open({mark!r}, 'w').close()\nimport time; time.sleep(99)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_is_finished_when_grading_ends_early_is_not_run_twice(course, number):
+    mark = course.folder / "began"
+    course.hand_in("ada")
+    course.hand_in("bob", before=WAITING.format(mark=str(mark)))
+    process = course.start(course.handed, "-j1", "--no-sandbox")
+    assert becomes(mark.exists, seconds=60)
+    own = [one.pid for one in below(process.pid)]
+    process.send_signal(number)
+    printed = "".join(process.communicate(timeout=20))
+    assert own and becomes(lambda: not course.left.found(), seconds=10)
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert "the same command goes on where it was" in printed
+        assert set(course.grades()) == {"ada"}
+    course.hand_in("bob")
+    status, printed, found = course.grade(course.handed, "-j1", "--no-sandbox")
+    assert status == 0 and "1 graded before" in printed
+    assert {one["points"] for one in found.values()} == {10}
+
+
+def test_a_zip_gives_a_table_and_a_page_for_each_learner(course):
+    with zipfile.ZipFile(course.folder / "week.zip", "w") as archive:
+        for learner in ("Ada L_1", "Bob_2"):
+            name = f"{learner}_assignsubmission_file_/small.ipynb"
+            archive.writestr(name, grading.handed().read())
+    options = ("--csv=grades.csv", "--html=pages")
+    status, _, found = course.grade(course.folder / "week.zip", *options)
+    assert status == 0 and set(found) == {"Ada L", "Bob"}
+    with open(course.folder / "grades.csv", encoding="utf-8-sig", newline="") as file:
+        assert {row["learner"] for row in csv.DictReader(file)} == {"Ada L", "Bob"}
+    assert len(list((course.folder / "pages").glob("*.html"))) == 3
+
+
+def test_json_on_the_standard_output_is_nothing_else(course):
+    course.hand_in("ada")
+    process = course.start(course.handed, "--json=-")
+    printed, _ = process.communicate(timeout=60)
+    assert json.loads(printed)["submissions"][0]["learner"] == "ada"
+
+
+def test_what_the_grader_cannot_do_is_its_own_failure_and_status_2(course):
+    course.hand_in("ada")
+    file = course.handed / "ada/small.ipynb"
+    other = json.loads(file.read_text())
+    other["metadata"]["course"] = {"stage": "09"}
+    for number, cell in enumerate(other["cells"]):
+        cell.update(grading.cell(f"answer-9-{number}", "pass", solution=True))
+    file.write_text(json.dumps(other))
+    status, printed, found = course.grade()
+    assert status == 2
+    assert found["ada"]["status"] == "grader failed" and found["ada"]["points"] is None
+    assert "which none of these exercises has: small" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(
+    "args, sentence",
+    [
+        (["nowhere"], "nowhere"),
+        (["."], "no notebook"),
+        (["x.ipynb", "--exercises=none"], "none"),
+    ],
+)
+def test_a_mistake_in_the_call_is_named_with_status_2(
+    tmp_path, monkeypatch, capsys, args, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["grade", *args]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_without_a_sandbox_it_says_what_that_means(course):
+    course.hand_in("ada")
+    _, printed, _ = course.grade(course.handed, "--no-sandbox")
+    assert "can do what you can do" in printed
+
+
+def test_grades_that_cannot_be_kept_are_still_shown(course):
+    course.hand_in("ada")
+    (course.folder / "file").touch()
+    status, printed, found = course.grade(course.handed, "--state=file")
+    assert status == 0 and found["ada"]["points"] == 10
+    assert "not kept for a later run" in printed
