@@ -96,6 +96,16 @@ def _fields(path):
         return file.read().rpartition(")")[2].split()
 
 
+def runnable(pid: int) -> float:
+    """The seconds that a process's main thread computed, or waited for a core to."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            computed, waited, _ = file.read().split()
+    except (OSError, ValueError):  # it has ended, or this is not Linux
+        return 0.0
+    return (int(computed) + int(waited)) / 1e9
+
+
 class Activity(NamedTuple):
     """The state of a process's main thread, and how long all its threads computed.
 

@@ -75,6 +75,34 @@ def test_the_time_that_all_threads_compute_is_counted():
     assert proc.activity(os.getpid()).seconds - before >= 0.09
 
 
+def test_a_main_thread_that_computes_could_run_all_that_time():
+    before, began = proc.runnable(os.getpid()), time.thread_time()
+    while time.thread_time() - began < 0.05:
+        pass
+    assert proc.runnable(os.getpid()) - before > 0.04
+
+
+def test_memory_that_two_processes_share_counts_half_in_each():
+    kept = bytes(bytearray(os.urandom(1 << 16) * 1024))  # 64 MB
+    before = proc.proportional(os.getpid())
+    child = subprocess_that_shares()
+    try:
+        assert proc.resident(os.getpid()) > len(kept)
+        assert before - proc.proportional(os.getpid()) > len(kept) / 3
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def subprocess_that_shares():
+    """A fork of this process that sleeps: its number."""
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    return pid
+
+
 def test_a_process_that_is_gone_does_nothing(sleeper):
     assert proc.activity(1 << 22) is None
     assert not proc.catches(1 << 22, signal.SIGINT)

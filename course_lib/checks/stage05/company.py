@@ -93,6 +93,11 @@ class Company:
         born = range(1, 1 + self.forks)
         return [n for n in born if n != self.own and _state(self.pid[n]) not in "Z"]
 
+    def seconds(self) -> float:
+        """How long the forked processes that are still there have computed."""
+        found = [proc.activity(self.pid[n]) for n in range(1, 1 + self.forks)]
+        return sum(one.seconds for one in found if one)
+
     def hold(self) -> bool:
         """Stay until another process holds, too, or none can come; True if one did."""
         own, everyone = self.own, numpy.arange(MOST) != self.own

@@ -115,17 +115,19 @@ def replace(owner, *, answer=None, **new):
 
 def _look(company):
     """What looks twice a second, in the parent alone, whether anything has moved."""
-    looks, before = 0, 0.0
+    looks, before, theirs = 0, 0.0, 0.0
 
     def look(*_):
-        nonlocal looks, before
+        nonlocal looks, before, theirs
         if company.own:  # a forked process has no timer, but may send the signal
             return
-        spent = time.process_time()
-        busy = company.napping[0] or company.holding[0]
+        # on a busy machine they may move between two looks, and sleep at both
+        others = company.seconds()
+        spent = time.process_time() + proc.runnable(os.getpid())
+        busy = company.napping[0] or company.holding[0] or others != theirs
         still = company.all_wait(but=0) and not busy
         looks = looks + 1 if still and spent - before < 0.1 else 0
-        before = spent
+        before, theirs = spent, others
         if looks >= _STUCK:
             raise Stuck(_who_waits(company))
 
