@@ -23,12 +23,12 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench chosen FORCE
+.PHONY: help setup lab test quick grade bench nbgrader chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@echo "usage: make COMMAND"; echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 12
 	@echo; echo "  CPU=1              with any of them: torch without CUDA, a much smaller download"
 	@echo "  PYTHON=python3.12  the Python that makes .venv; 3.10 or newer"
 
@@ -52,8 +52,11 @@ quick: $(VENV)/.test ## the same without the browser, the faults and the slow te
 grade: $(VENV)/.grade ## grade your exercises; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
 	$(RUN) -m course_lib grade $(if $(ARGS),$(ARGS),exercises)
 
-bench: $(VENV)/.bench ## measure launches, traces and virtual GPUs against the alternatives
+bench: $(VENV)/.bench $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alternatives; one of them: make bench ARGS=grading
 	$(RUN) -m benchmarks $(ARGS)
+
+nbgrader: $(VENV)/.grade $(VENV)/.nbgrader ## do our points agree with its? one stage: make nbgrader ARGS="-k 05"
+	$(RUN) -m tests.agreement $(ARGS)
 
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
@@ -69,6 +72,13 @@ else
 	    echo "$(HINT)"
 endif
 	@$(PY) -m pip install -c constraints.txt -e ".$(EXTRA)" || $(call stop,$(NO_PIP))
+	@touch $@
+
+# in a folder of its own, so that .venv keeps the versions that were tested
+$(VENV)/.nbgrader: benchmarks/nbgrader.txt | $(VENV)/.made
+	@rm -rf $(VENV)/nbgrader
+	@$(PY) -m pip install --no-deps --target $(VENV)/nbgrader -r $< || \
+	    $(call stop,$(NO_PIP))
 	@touch $@
 
 # the stamp names its folder: a .venv that was moved, or whose Python is gone, is dead

@@ -1,8 +1,12 @@
+import sqlite3
+from pathlib import Path
+
 import pytest
 
-from benchmarks import launching, ranks, virtual
+from benchmarks import classroom, grading, launching, nbgrader, ranks, virtual, watching
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.helper import Helper, LaunchFailed
+from benchmarks.nbgrader import Course, NbgraderFailed
 
 
 class Echo:
@@ -157,3 +161,96 @@ def test_virtual_gpus_are_compared_with_the_plain_cpu(monkeypatch):
     plain, vgpu, ratio = (cell.split()[0] for cell in row.split("|")[2:5])
     measured = float(vgpu.replace(",", "")) / float(plain.replace(",", ""))
     assert float(ratio) == pytest.approx(measured, rel=0.02)
+
+
+class Clerk:
+    """A classroom in which grading takes no time, and is said to take some."""
+
+    def __init__(self, case):
+        self.case = case
+
+    def grade(self, way, count):
+        each = {"nbgrader": 1.5, "two": 0.5}.get(way, 1.0)
+        return 4.0 + each * count
+
+
+def graded(rounds=2):
+    rooms = {name: Clerk(case) for name, case in classroom.CASES.items()}
+    return grading.measure(rooms, list(classroom.WAYS), rounds)
+
+
+def looks(*megabytes):
+    return [watching.Look(number * 10**6, 7) for number in megabytes]
+
+
+def test_two_sizes_tell_the_seconds_of_a_submission_from_those_that_are_fixed():
+    case = classroom.CASES["plain"]
+    assert (case.few, case.many) == (2, 22)
+    assert grading.fit(5.0, 15.0, case) == (0.5, 4.0)
+
+
+def test_the_report_on_grading_holds_ratios_to_nbgrader_and_the_goal():
+    text = grading.describe(
+        graded(), watching.Watched(150.4, 0, looks(*range(100, 200)))
+    )
+    assert "| **`course_lib grade -j 2`** | 0.50 (0.50 to 0.50) | 0.33 × | 4.00" in text
+    assert "two at once | 0.50 s | yes |" in text
+    assert "one command, two at once: 150 s" in text
+    assert "114 MB in 7 processes in\nthe second tenth of the time" in text
+    assert "194 MB in 7 processes in the last, at most 199 MB" in text
+    assert "300 submissions | 1.70 × | no |" in text
+
+
+def test_all_rows_of_a_table_on_grading_have_the_same_number_of_columns():
+    text = grading.describe(graded(), watching.Watched(1.0, 0, []))
+    rows = [line for line in text.splitlines() if line[:1] == "|"]
+    widths = [line.replace("---", "").count("|") for line in rows]
+    assert widths == [6] * 12 + [4] * 4
+
+
+def test_right_submissions_are_graded_while_their_memory_is_watched(tmp_path):
+    room = classroom.Classroom(tmp_path, classroom.CASES["plain"])
+    found = grading.watch(room, 2)
+    assert found.status == 0
+    # the grader, its template, a run: its memory is that of torch at least once
+    assert max(look.processes for look in found.looks) >= 3
+    assert max(look.bytes for look in found.looks) > 100 * 10**6
+
+
+def test_right_submissions_without_their_points_stop_the_measurement(tmp_path):
+    room = classroom.Classroom(tmp_path, classroom.CASES["ranks"])
+    room.refuse({"learner-000": 10.0}, 1)
+    with pytest.raises(classroom.Wrong, match="two ranks.*'learner-001': 0.0"):
+        room.refuse({"learner-000": 10.0, "learner-001": 0.0}, 2)
+
+
+def test_without_nbgrader_grading_is_not_measured_and_the_way_out_is_named(
+    monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(nbgrader, "HOME", tmp_path)
+    assert main(["grading"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("grading: ") and "make" in said
+
+
+def test_the_version_of_nbgrader_that_is_reported_is_the_one_installed():
+    pins = Path(nbgrader.__file__).with_name("nbgrader.txt").read_text()
+    assert f"nbgrader=={nbgrader.VERSION};" in pins
+
+
+def test_points_that_nbgrader_leaves_to_a_person_are_refused(tmp_path):
+    course = Course(tmp_path / "course", "task")
+    with sqlite3.connect(course.folder / "gradebook.db") as database:
+        for table in ("base_cell", "student", "submitted_notebook"):
+            database.execute(f"CREATE TABLE {table} (id, name, assignment_id)")
+            database.execute(f"INSERT INTO {table} VALUES (1, 'check-4-1', 1)")
+        database.execute("CREATE TABLE submitted_assignment (id, student_id)")
+        database.execute("INSERT INTO submitted_assignment VALUES (1, 1)")
+        names = "cell_id, notebook_id, auto_score, needs_manual_grade"
+        database.execute(f"CREATE TABLE grade ({names})")
+        database.execute("INSERT INTO grade VALUES (1, 1, 3.0, 0)")
+    assert course.points() == {1: {"check-4-1": 3.0}}
+    with sqlite3.connect(course.folder / "gradebook.db") as database:
+        database.execute("UPDATE grade SET needs_manual_grade = 1")
+    with pytest.raises(NbgraderFailed, match="no points to check-4-1 of 1"):
+        course.points()

@@ -1,4 +1,4 @@
-"""`python -m course_lib grade` as people use it: once, again, interrupted, in scripts."""
+"""The command `grade` as people use it: once, again, interrupted, in scripts."""
 
 import csv
 import json

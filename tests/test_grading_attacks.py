@@ -1,6 +1,8 @@
 """A submission may do what it likes: it loses the task that does it, and no more."""
 
 import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -39,15 +41,10 @@ def graders(tmp_path_factory):
     assert becomes(lambda: not left.found(), seconds=10), left.found()
 
 
-@pytest.fixture(params=[pytest.param(True, marks=needs_sandbox), False])
-def sandbox(request):
-    """With and without a sandbox."""
-    return request.param
-
-
-@pytest.fixture
-def grader(graders, sandbox):
-    return graders(sandbox=sandbox)
+def both(names, plain):
+    """Each of `names` in the sandbox, those of `plain` also without one."""
+    jailed = [pytest.param(name, True, marks=needs_sandbox) for name in names]
+    return [*jailed, *(pytest.param(name, False) for name in plain)]
 
 
 def outcomes(grade):
@@ -86,34 +83,42 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("line", ENDINGS)
-def test_a_cell_that_ends_its_kernel_costs_its_own_task(grader, line):
-    grade = grader.grade(grading.handed(before=line))
+@pytest.mark.parametrize("line, sandbox", both(ENDINGS, ["os._exit(0)", BOMB, HOG]))
+def test_a_cell_that_ends_its_kernel_costs_its_own_task(graders, line, sandbox):
+    grade = graders(sandbox=sandbox).grade(grading.handed(before=line))
     assert outcomes(grade) == [grades.CRASHED, grades.RIGHT, grades.RIGHT], grade
     assert grade.points == 8
     assert ENDINGS[line] in grade.tasks[0].message
 
 
-@pytest.mark.parametrize("line", ["while True: pass", IGNORES, "sys.modules.clear()"])
-def test_a_cell_without_end_costs_its_own_task(grader, line):
-    grade = grader.grade(grading.handed(before=line))
+ENDLESS = ["while True: pass", IGNORES, "sys.modules.clear()"]
+
+
+@pytest.mark.parametrize("line, sandbox", both(ENDLESS, [IGNORES]))
+def test_a_cell_without_end_costs_its_own_task(graders, line, sandbox):
+    grade = graders(sandbox=sandbox).grade(grading.handed(before=line))
     assert outcomes(grade) == [grades.LATE, grades.RIGHT, grades.RIGHT], grade
     assert "did not end in its time" in grade.tasks[0].message
 
 
-def test_an_answer_without_end_costs_its_own_task(grader):
-    grade = grader.grade(grading.handed(square="def square(x):\n    while True: pass"))
+@needs_sandbox
+def test_an_answer_without_end_costs_its_own_task(graders):
+    grade = graders().grade(
+        grading.handed(square="def square(x):\n    while True: pass")
+    )
     assert outcomes(grade) == [grades.LATE, grades.RIGHT, grades.RIGHT], grade
 
 
-def test_a_check_in_which_the_kernel_ends_costs_its_own_task(grader):
-    grade = grader.grade(grading.handed(square="def square(x):\n    os._exit(0)"))
+@needs_sandbox
+def test_a_check_in_which_the_kernel_ends_costs_its_own_task(graders):
+    grade = graders().grade(grading.handed(square="def square(x):\n    os._exit(0)"))
     assert outcomes(grade) == [grades.CRASHED, grades.RIGHT, grades.RIGHT], grade
 
 
-def test_three_cells_that_end_the_kernel_cost_three_tasks(grader):
+@needs_sandbox
+def test_three_cells_that_end_the_kernel_cost_three_tasks(graders):
     end = "os._exit(0)"
-    grade = grader.grade(grading.handed(square=end, total=end, label=end))
+    grade = graders().grade(grading.handed(square=end, total=end, label=end))
     assert outcomes(grade) == [grades.CRASHED] * 3 and grade.points == 0
 
 
@@ -135,7 +140,10 @@ kept = shared_memory.SharedMemory(create=True, size=9)""",
 }
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+LEFT = ["the folder deleted", "a daemon", "a thread", "shared memory"]
+
+
+@pytest.mark.parametrize("name, sandbox", both(HARMLESS, LEFT))
 def test_what_is_done_beside_right_answers_costs_nothing(graders, sandbox, name):
     grader = graders(sandbox=sandbox, limits=PATIENT)
     grade = grader.grade(grading.handed(before=HARMLESS[name]))
@@ -148,9 +156,10 @@ def test_output_that_was_left_out_is_noted(graders):
     assert "square: 200.0 MB of what it shows were left out" in grade.repairs
 
 
-def test_a_file_larger_than_the_limit_is_refused(grader):
+@pytest.mark.parametrize("sandbox", [pytest.param(True, marks=needs_sandbox), False])
+def test_a_file_larger_than_the_limit_is_refused(graders, sandbox):
     write = "open('big', 'wb').write(bytes(60_000_000))"
-    grade = grader.grade(grading.handed(before=write))
+    grade = graders(sandbox=sandbox).grade(grading.handed(before=write))
     assert outcomes(grade) == [grades.NOT_YET, grades.RIGHT, grades.RIGHT], grade
     assert "OSError" in grade.tasks[0].message
 
@@ -401,14 +410,13 @@ def test_without_room_on_the_disk_the_grader_fails_and_not_the_learner(
 def test_a_kernel_that_cannot_start_is_no_fault_of_the_learner(graders, monkeypatch):
     # the kernel finds a file where its folder should be
     grader = graders(sandbox=False)
-    job = grader._job
+    write = grader._write
 
-    def blocked(folder, *args):
-        made = job(folder, *args)
+    def blocked(folder, *args, **limits):
+        write(folder, *args, **limits)
         (folder / "room/home").touch()
-        return made
 
-    monkeypatch.setattr(grader, "_job", blocked)
+    monkeypatch.setattr(grader, "_write", blocked)
     grade = grader.grade(grading.handed())
     assert grade.status == grades.FAILED and grade.tasks == ()
     assert "the kernel cannot start" in grade.message
@@ -421,3 +429,100 @@ def test_a_template_that_was_killed_is_started_again(tmp_path):
         grader.template.process.kill()
         grader.template.process.wait()
         assert grader.grade(grading.handed()).points == 10
+
+
+MORE_THAN_12 = [grading.cell(f"mine-{n}", "os._exit(0)") for n in range(13)]
+BROKEN_MESSAGES = """
+class Error(Exception): pass
+Error.__name__ = Error.__qualname__ = "X" * 100_000
+raise Error("y" * 100_000)"""
+FORGED = """
+session = get_ipython().kernel.session
+parent = get_ipython().kernel.get_parent()
+for content in ({"ename": {}, "evalue": 3}, {}, {"ename": "E", "evalue": "x" * 99_000}):
+    session.send(get_ipython().kernel.iopub_socket, "error", content, parent=parent)
+session.send(get_ipython().kernel.iopub_socket, "execute_result",
+             {"data": [1], "metadata": {}, "execution_count": 1}, parent=parent)"""
+DEEP = """
+for _ in range(2000):
+    os.mkdir("d"); os.chdir("d")"""
+
+
+@needs_sandbox
+@pytest.mark.parametrize("code", [BROKEN_MESSAGES, FORGED, DEEP])
+def test_no_message_or_folder_of_a_notebook_breaks_the_grader(graders, code):
+    grade = graders(limits=PATIENT).grade(grading.handed(before=code))
+    assert grade.status == grades.GRADED, grade
+    assert outcomes(grade)[1:] == [grades.RIGHT, grades.RIGHT]
+
+
+def test_deep_folders_of_a_notebook_without_a_sandbox_are_removed(graders):
+    grader = graders(sandbox=False)
+    assert grader.grade(grading.handed(before=DEEP)).status == grades.GRADED
+    assert list(grader.template.folder.iterdir()) == []
+
+
+def test_an_error_of_the_grader_ends_no_run_of_all(graders, monkeypatch):
+    monkeypatch.setattr(grader_module.merging, "merge", lambda *_: 1 / 0)
+    grade = graders(sandbox=False).grade(grading.handed())
+    assert grade.status == grades.FAILED
+    assert "ZeroDivisionError: division by zero" in grade.message
+
+
+@needs_sandbox
+def test_an_error_that_is_named_as_the_grader_names_its_own_is_the_learners(graders):
+    own = "class CourseError(Exception): pass\nraise CourseError('mine')"
+    grade = graders().grade(grading.handed(before=own))
+    assert (grade.status, grade.points) == (grades.GRADED, 8)
+
+
+@needs_sandbox
+def test_too_many_cells_that_end_the_kernel_are_named_as_the_reason(graders):
+    handed = grading.handed(change=lambda cells: cells[:1] + MORE_THAN_12 + cells[1:])
+    grade = graders().grade(handed)
+    assert "12 other cells ended the kernel before it" in grade.tasks[0].message
+
+
+@needs_sandbox
+def test_variables_of_who_grades_are_not_seen(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_SECRET_TOKEN", "hush")
+    exercises = load(grading.release(tmp_path / "exercises"))
+    with Grader(exercises, Options()) as grader:
+        show = "def square(x):\n    raise ValueError(dict(os.environ))"
+        grade = grader.grade(grading.handed(square=show))
+    assert "PATH" in grade.tasks[0].message and "hush" not in grade.tasks[0].message
+
+
+@needs_sandbox
+def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path):
+    exercises = load(grading.release(tmp_path / "exercises"))
+    home = Path(course_lib.__file__).parent  # the course is seen, but not this in it
+    hidden = (str(home / "vgpu"), str(home / "wire.py"), "/usr/share")
+    with Grader(exercises, Options(hidden=hidden)) as grader:
+        look = f"{{p: os.path.isdir(p) and os.listdir(p) for p in {hidden}}}"
+        size = f"os.path.getsize({str(home / 'wire.py')!r})"
+        show = f"def square(x):\n    raise ValueError({look}, {size})"
+        said = grader.grade(grading.handed(square=show)).tasks[0].message
+    assert said.count("[]") == 2 and said.endswith(", 0)"), said
+
+
+@needs_sandbox
+def test_what_a_notebook_writes_into_memory_counts_as_memory(graders):
+    fill = "for n in range(99): open(f'/dev/shm/{n}', 'wb').write(bytes(40_000_000))"
+    limits = Limits(cell=10, memory=900 * 10**6, file=2000 * 10**6)
+    grade = graders(limits=limits).grade(grading.handed(before=fill))
+    assert grade.points == 8 and "0.9 GB are allowed" in grade.tasks[0].message
+
+
+@needs_sandbox
+@pytest.mark.parametrize("place", ["/dev", "/run", "/var/tmp", "../sockets"])
+def test_only_folders_with_a_limit_can_be_written(graders, place):
+    found = seen(graders, f"open({place!r} + '/new', 'w')")
+    assert "Read-only file system" in found
+
+
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write there")
+def test_a_notebook_graded_by_root_cannot_set_what_root_can(graders):
+    found = seen(graders, "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)")
+    assert "PermissionError" in found

@@ -27,7 +27,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 TOP = {
     *("notebooks", "course_lib", "exercises", "solutions", "tests", "benchmarks"),
-    *("Makefile", "README.md", "INSTRUCTORS.md", "pyproject.toml", "constraints.txt", "environment.yml"),
+    *(
+        "Makefile",
+        "README.md",
+        "INSTRUCTORS.md",
+        "pyproject.toml",
+        "constraints.txt",
+        "environment.yml",
+    ),
     "conftest.py",
 }
 
@@ -155,8 +162,8 @@ def test_the_package_imports_nothing_undeclared():
     declared = {line.name.replace("scikit-learn", "sklearn") for line in lines}
     # matplotlib brings PIL, ipykernel the rest; torchvision is optional
     declared |= {"course_lib", "PIL", "IPython", "jupyter_client", "zmq", "torchvision"}
-    grade = PROJECT["project"]["optional-dependencies"]["grade"]
-    graded = {Requirement(line).name for line in grade}
+    extras = PROJECT["project"]["optional-dependencies"]
+    graded = {Requirement(line).name for line in extras["grade"] + extras["cluster"]}
     for file in (ROOT / "course_lib").rglob("*.py"):
         allowed = declared | (graded if file.parent.name == "grading" else set())
         assert imports(file) - allowed - set(sys.stdlib_module_names) == set(), file
@@ -184,7 +191,7 @@ def test_the_top_level_holds_only_what_the_readme_lists():
 
 def test_make_alone_lists_every_command(clone):
     listed = run("make", folder=clone).stdout
-    for command in ("setup", "lab", "test", "quick", "grade", "bench", "help"):
+    for command in ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader"):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
 

@@ -3,13 +3,16 @@
 import argparse
 import contextlib
 import os
+import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 from course_lib.errors import CourseError, UsageError
-from course_lib.grading import gradebook, grades, jail, submissions
+from course_lib.grading import grades, jail, submissions
 from course_lib.grading.assignment import load
+from course_lib.grading.desk import Desk
 from course_lib.grading.gradebook import Gradebook
 from course_lib.grading.grader import Grader, Options
 from course_lib.grading.limits import Limits
@@ -26,83 +29,79 @@ _LIMITS = {  # name: unit, what it limits
     "memory": (_MB, "MB of memory, of all its processes together"),
     "processes": (1, "processes at the same time"),
     "output": (_MB, "MB of what one cell shows that are kept"),
-    "file": (_MB, "MB in a file; in the sandbox in all files together"),
+    "file": (_MB, "MB in a file; in the sandbox of each folder that can be written"),
 }
 
 
 def main(args: list[str]) -> int:
     """Grade what was named, show and write the grades; the exit status comes back."""
     asked = _arguments(args)
+    sys.stdout.reconfigure(errors="replace")  # a terminal may not know ✓
     try:
-        assignments = load(asked.exercises)
-        found = submissions.collect(asked.paths)
-        options = _options(asked)
-    except CourseError as error:
-        print(error, file=sys.stderr)
-        return _FAILED
-    setting = [one.content for one in assignments]
-    book = Gradebook(asked.state, [*setting, repr(options).encode()])
-    desk = _Desk(book, again=asked.again)
-    with Grader(assignments, options) as grader:
-        try:
-            desk.grade_all(found, grader, asked.jobs)
-        except KeyboardInterrupt:
-            desk.interrupted = True
-            grader.close()  # at once; the threads end with their runs
-    return _report(desk, asked)
-
-
-class _Desk:
-    """Grades submissions, several at a time, and keeps what is finished."""
-
-    def __init__(self, book, *, again):
-        self.book, self.again, self.interrupted = book, again, False
-        self.found, self.known, self.unkept = {}, 0, ""
-
-    def grade_all(self, handed, grader, jobs):
-        """Grade all that is not finished yet."""
-        from course_lib.grading.table import Progress
-
-        with Progress(len(handed)) as progress, _pool(jobs) as pool:
-
-            def grade(submission):
-                progress.start(submission.source)
-                return grader.grade(submission)
-
-            tickets = {}
-            for submission in handed:
-                place = self.book.place(submission)
-                known = None if self.again else gradebook.find(place)
-                if known:
-                    self.known += 1
-                    self._take(submission, known, progress)
-                else:
-                    tickets[pool.submit(grade, submission)] = submission, place
-            for ticket in as_completed(tickets):
-                submission, place = tickets[ticket]
-                grade = ticket.result()
-                self._keep(grade, place)
-                self._take(submission, grade, progress)
-
-    def _take(self, submission, grade, progress):
-        self.found[submission] = grade
-        progress.finish(submission.source, grade)
-
-    def _keep(self, grade, place):
-        try:
-            gradebook.keep(grade, place)
-        except OSError as error:
-            self.unkept = f"{error.strerror}: {place.parent}"
+        with _interruptible():
+            return _grade(asked)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
 
 
 @contextlib.contextmanager
-def _pool(jobs):
-    """Threads; when the block is left early, what has not begun is not begun."""
-    pool = ThreadPoolExecutor(jobs)
+def _interruptible():
+    """Let signals that end this process be as Ctrl-C, so that nothing is left."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before[number] = signal.signal(number, signal.default_int_handler)
     try:
-        yield pool
+        yield
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _grade(asked):
+    with contextlib.ExitStack() as stack:
+        try:
+            assignments = load(asked.exercises)
+            found = submissions.collect(asked.paths)
+            place = stack.enter_context(_place(asked.cluster))
+            options = _options(asked, place)
+        except CourseError as error:
+            print(error, file=sys.stderr)
+            return _FAILED
+        setting = [one.content for one in assignments]
+        settled = repr(replace(options, hidden=())).encode()
+        book = Gradebook(asked.state, [*setting, settled])
+        desk = Desk(book, again=asked.again)
+        with place.grader(assignments, options) as grader:
+            try:
+                desk.grade_all(found, grader, asked.jobs or place.jobs)
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is heard already
+                desk.interrupted = True
+                grader.close()  # at once; the threads end with their runs
+    return _report(desk, asked)
+
+
+class _Here:
+    """This machine, as a place where notebooks run."""
+
+    jobs = max(1, min(8, (os.cpu_count() or 2) // 2))  # a check starts ranks of its own
+    without_sandbox, grader = staticmethod(jail.missing), Grader
+
+
+def _place(address):
+    """Where notebooks run: here, or on the workers of a Dask scheduler."""
+    if address is None:
+        return contextlib.nullcontext(_Here)
+    try:
+        from course_lib.grading.cluster import Cluster
+    except ImportError as error:
+        raise UsageError(
+            f"--cluster needs {error.name}. Install it here and where the workers run:"
+            ' pip install -c constraints.txt -e ".[cluster]"'
+        ) from None
+    return Cluster(address)
 
 
 def _report(desk, asked):
@@ -111,14 +110,7 @@ def _report(desk, asked):
 
     from course_lib.grading import files, pages, table
 
-    found = list(desk.found.values())
-    written = True
-    if asked.json == "-":
-        print(files.as_json(found))
-    elif found:
-        table.show(found, Console())
-    for note in _notes(desk):
-        print(note, file=sys.stderr)
+    found, written = list(desk.found.values()), True
     for write, place in (
         (files.write_json, asked.json if asked.json != "-" else None),
         (files.write_csv, asked.csv),
@@ -126,10 +118,25 @@ def _report(desk, asked):
     ):
         if place:
             written &= _written(write, found, Path(place))
+    if asked.json == "-":
+        print(files.as_json(found), end="")
+    elif found:
+        table.show(found, Console())
+    for note in _notes(desk):
+        print(note, file=sys.stderr)
     if desk.interrupted:
         return _INTERRUPTED
     failed = any(grade.status == grades.FAILED for grade in found)
     return _FAILED if failed or not written else 0
+
+
+def _hidden(asked):
+    """What no notebook may see: what others handed in, and what they got."""
+    outputs = [asked.state, asked.html, asked.csv, asked.json]
+    named = [*asked.paths, *(Path(one) for one in outputs if one)]
+    # the folder of a file; the course itself is seen all the same, without the file
+    found = {one if one.is_dir() else one.parent for one in named} | {*named}
+    return tuple(sorted(str(one.resolve()) for one in found if one.exists()))
 
 
 def _written(write, found, place):
@@ -160,7 +167,12 @@ def _arguments(args):
     )
     add, flag = parser.add_argument, {"action": "store_true"}
     add("paths", nargs="+", type=Path, metavar="PATH")
-    add("-j", "--jobs", type=_count, default=_usual_jobs(), metavar="N", help="at once")
+    add("-j", "--jobs", type=_count, metavar="N", help="at once")
+    add(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run on the workers of this Dask scheduler, each --nthreads at once",
+    )
     add("--json", metavar="FILE", help="write the grades; - is the standard output")
     add("--csv", type=Path, metavar="FILE", help="write a table for a spreadsheet")
     add("--html", type=Path, metavar="DIR", help="write a page for each learner")
@@ -206,17 +218,12 @@ def _count(text):
     return value
 
 
-def _usual_jobs():
-    # a check starts ranks of its own
-    return max(1, min(8, (os.cpu_count() or 2) // 2))
-
-
-def _options(asked):
+def _options(asked, place):
     """How to run.
 
     Errors: `UsageError` if a sandbox was asked for that cannot be made.
     """
-    why = "--no-sandbox" if asked.sandbox is False else jail.missing()
+    why = "--no-sandbox" if asked.sandbox is False else place.without_sandbox()
     if asked.sandbox and why:
         raise UsageError(f"there is no sandbox: {why}")
     if why:
@@ -234,5 +241,5 @@ def _options(asked):
         limits=Limits(**given),
         sandbox=not why,
         canary=asked.canary,
-        hidden=tuple(str(path.absolute()) for path in asked.paths if path.is_dir()),
+        hidden=_hidden(asked),
     )

@@ -43,6 +43,8 @@ def main(link, job: dict, *, kernel: int) -> None:
     """
     code = 1
     try:
+        for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+            os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         examiner = Examiner(link, job, kernel)
         nbval.plugin.RunningKernel = examiner.connect
@@ -98,11 +100,14 @@ class Examiner:
         results = [one for one in outputs if one.output_type == "execute_result"]
         said = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
         if errors:
-            said |= {"kind": errors[0].ename, "text": _short(errors[0].evalue)}
+            first = errors[0]
+            said |= {"kind": _short(first.ename)[:80], "text": _short(first.evalue)}
         elif call.excinfo:
             said |= {"kind": "", "text": _short(str(call.excinfo.value))}
         elif results:
-            said["text"] = _short(results[-1].data.get("text/plain", ""))
+            data = results[-1].data  # of a kernel that may send anything
+            text = data.get("text/plain", "") if isinstance(data, dict) else ""
+            said["text"] = _short(text)
         return said
 
     def _tell(self, item, **what):
@@ -199,15 +204,17 @@ class Supervised(RunningKernel):
     def _keep(self, message):
         """Keep a message in line, without its content if the cell shows too much."""
         kind, content = message["msg_type"], message["content"]
-        if kind in ("stream", "display_data", "execute_result", "update_display_data"):
-            size = len(json.dumps(content.get("data") or content.get("text", "")))
+        if kind == "error":
+            content["evalue"] = _short(content.get("evalue", ""))
+            content["traceback"] = []  # nbval would keep it, and nobody reads it
+        elif kind.startswith("comm_"):
+            return  # of widgets, for a browser
+        elif kind != "status":
+            size = len(json.dumps(content))
             self.shown += size
             if self.shown > self.most:
                 self.dropped += size
                 return
-        elif kind == "error":
-            content["evalue"] = _short(content["evalue"])
-            content["traceback"] = []  # nbval would keep it, and nobody reads it
         self.waiting.append(message)
 
     def _farewell(self):

@@ -2,12 +2,11 @@
 
 import contextlib
 import json
-import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from course_lib import wire
@@ -25,10 +24,10 @@ from course_lib.grading.grades import (
     Grade,
 )
 from course_lib.grading.limits import Limits
-from course_lib.grading.warm import Template
+from course_lib.grading.warm import Template, remove
 
 _MOST_RUNS = 12  # of one notebook: each is without one more cell that ended it
-_LONGEST_FOLDER = 40  # characters: the name of a socket has at most 107
+_LONGEST = 1000  # characters of an error of the grader's
 
 
 class GraderError(CourseError):
@@ -56,9 +55,6 @@ class Grader:
         self, assignments: Sequence[Assignment], options: Options, *, template=None
     ):
         self.assignments, self.options = assignments, options
-        usual = tempfile.gettempdir()
-        where = usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
-        self.folder = Path(tempfile.mkdtemp(prefix="grading-", dir=where))
         self.lock, self.template = threading.Lock(), template
         self.borrowed = template is not None
         self.links, self.closed = set(), False
@@ -79,9 +75,11 @@ class Grader:
             found = {"status": REFUSED, "message": str(error)}
         except (GraderError, Absent) as error:
             found = {"status": FAILED, "message": str(error)}
-        except OSError as error:
-            why = f"the grader could not do its work: {error}"
-            found = {"status": FAILED, "message": why}
+        except Stopped:
+            raise
+        except Exception as error:  # one notebook must not end the run of all
+            why = f"the grader could not do its work: {type(error).__name__}: {error}"
+            found = {"status": FAILED, "message": why[:_LONGEST]}
         took = round(time.monotonic() - began, 3)
         return Grade(notebook=name, seconds=took, **about, **found)
 
@@ -89,7 +87,7 @@ class Grader:
         """Status, tasks, repairs and what a person should know."""
         canary, assignment = self.options.canary, merged.assignment
         ran = self._runs(merged)
-        fault = verdict.broken(ran)
+        fault = verdict.broken(assignment, ran)
         if fault:
             raise GraderError(fault)
         tasks = verdict.tasks(assignment, ran, canary=canary)
@@ -104,69 +102,78 @@ class Grader:
 
     def _runs(self, merged):
         """Run the notebook until each of its cells has run, or was taken out."""
-        replaced = {}
+        replaced, began = {}, time.monotonic()
         while True:
             reasons = {cell: why for cell, (_, why) in replaced.items()}
             notebook = merging.notebook(
                 merged, canary=self.options.canary, replaced=reasons
             )
-            said, end = self._run(notebook, merged.assignment)
+            left = self.options.limits.total - (time.monotonic() - began)
+            said, end = self._run(notebook, merged.assignment, seconds=max(1.0, left))
             ran = verdict.Course(said, replaced)
             code = [c["id"] for c in notebook["cells"] if c["cell_type"] == "code"]
             left = [cell for cell in code if "outcome" not in said.get(cell, {})]
             guilty = _guilty(said, end, left=left, sandbox=self.options.sandbox)
-            if guilty is None or len(replaced) >= _MOST_RUNS:
+            if guilty is None:
+                return ran
+            if len(replaced) >= _MOST_RUNS:
+                ran.cut = f"{_MOST_RUNS} other cells ended the kernel before it"
                 return ran
             cell, *why = guilty
             if cell in replaced:
                 raise GraderError(f"{cell} was taken out, and ended its kernel again")
             replaced[cell] = tuple(why)
 
-    def _run(self, notebook, assignment):
+    def _run(self, notebook, assignment, *, seconds):
         """What was said of each cell in one run, and how the run ended."""
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        folder = Path(tempfile.mkdtemp(dir=self._warm().folder))
         try:
-            link = self._start(self._job(folder, notebook, assignment))
-            with self._noted(link):
+            limits = replace(self.options.limits, total=seconds)
+            self._write(folder, notebook, assignment, limits=limits)
+            with self._started(folder) as link:
                 return _follow(link)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
-    def _job(self, folder, notebook, assignment):
-        """Write what a run needs into its folder; the job for the template."""
+    def _write(self, folder, notebook, assignment, *, limits):
+        """Write what a run needs into its folder."""
         room = folder / "room"
         (room / "sockets").mkdir(parents=True)
         path = folder / "notebook.ipynb"
         path.write_text(json.dumps(notebook), encoding="utf-8")
-        limits = self.options.limits
-        return {
+        job = {
             "room": str(room),
             "notebook": str(path),
             "limits": asdict(limits),
             "sandbox": self.options.sandbox,
-            "hidden": [str(self.folder), *self.options.hidden],
+            "hidden": [str(self.template.folder), *self.options.hidden],
             "seconds": verdict.seconds(assignment, limits.cell),
         }
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
 
-    def _start(self, job):
-        """The link to a run, from a template that is started if there is none."""
+    def _warm(self):
+        """The template, started if there is none that lives."""
         with self.lock:
             if self.closed:
                 raise Stopped
             if self.template is None or not self.template.lives():
                 self.template, self.borrowed = Template(), False
+            return self.template
+
+    @contextlib.contextmanager
+    def _started(self, folder):
+        """The link to a run of what was written into a folder."""
+        with self.lock:
+            if self.closed:
+                raise Stopped
             try:
-                return self.template.start(job)
+                link = self.template.start({"folder": str(folder)})
             except OSError:
                 said = self.template.last_words()
                 raise GraderError(f"the grader's template ended: {said}") from None
-
-    @contextlib.contextmanager
-    def _noted(self, link):
-        with self.lock:
             self.links.add(link)
         try:
-            yield
+            yield link
             if self.closed:
                 raise Stopped
         finally:
@@ -183,7 +190,6 @@ class Grader:
                     link.shutdown(2)
             if self.template and not self.borrowed:
                 self.template.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
         return self

@@ -6,6 +6,7 @@ joins it (setns(2)), which starting a program in it could not: torch would be im
 again. When its first process ends, so do all others, however they hid.
 """
 
+import contextlib
 import ctypes
 import functools
 import glob
@@ -21,10 +22,13 @@ from course_lib.grading.limits import Limits
 # from <sched.h>: new namespaces for users, mounts, processes, IPC, network, host name
 _USER, _PROCESSES = 0x10000000, 0x20000000
 _OTHERS = 0x00020000 | 0x08000000 | 0x40000000 | 0x04000000
-_NO_NEW_PRIVILEGES, _DROP_FROM_BOUND = 38, 24  # of prctl(2)
+_NO_NEW_PRIVILEGES, _DROP_FROM_BOUND, _DUMPABLE = 38, 24, 4  # of prctl(2)
 _CAPABILITIES = 64
+_READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096  # of mount(2)
 _VERSION = 0x20080522  # of capset(2)
-_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # empty and writable inside
+_WRITABLE, _EMPTY = ("/tmp", "/dev/shm"), ("/var/tmp", "/run")
+_SPACES = ("pid", "ipc", "net", "uts")
+_STRANGERS = 1_000_000_000  # from here on users that no machine has
 _HOLD = "echo; exec cat"  # says that all is set up, ends with its input
 
 
@@ -55,6 +59,7 @@ class Jail:
     """
 
     def __init__(self, room: Path | None, limits: Limits, *, hidden=()):
+        self.room = room
         self._holder = subprocess.Popen(
             ["bwrap", *_options(room, limits, hidden), "sh", "-c", _HOLD],
             stdin=subprocess.PIPE,
@@ -80,11 +85,33 @@ class Jail:
         self._holder.kill()
         self._holder.wait()
 
+    def ended(self) -> bool:
+        """True if something outside has ended it: nothing inside can."""
+        return self._holder.poll() is not None
+
+    def used(self) -> int:
+        """The bytes of memory that its files take, some 1 kB for each name."""
+        found = 0
+        for folder in (*_WRITABLE, str(self.room)):
+            with contextlib.suppress(OSError):
+                disk = os.statvfs(f"/proc/{self.first}/root{folder}")
+                found += (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+                found += (disk.f_files - disk.f_ffree) * 1000
+        return found
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def stranger() -> int | None:
+    """A user of this run's own for what is in the sandbox, if this process is root.
+
+    Root without privileges could still write to what belongs to root, as /proc/sys.
+    """
+    return _STRANGERS + os.getpid() if os.geteuid() == 0 else None
 
 
 def enter(first: int) -> None:
@@ -93,42 +120,88 @@ def enter(first: int) -> None:
     This process itself sees the files of the sandbox, but not its processes.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    spaces = _USER | _PROCESSES | _OTHERS
-    if libc.setns(os.pidfd_open(first), spaces) != 0:
+    # root needs no users of its own for it, and becomes another one instead
+    spaces = _PROCESSES | _OTHERS | (0 if os.geteuid() == 0 else _USER)
+    sandbox = os.pidfd_open(first)
+    if libc.setns(sandbox, spaces) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"cannot join the sandbox: {os.strerror(code)}")
+    os.close(sandbox)
 
 
-def give_up_privileges() -> None:
-    """Keep nothing of what who made the sandbox may do in it."""
+def seal(folder: Path) -> None:
+    """Let nobody in the sandbox, which this process has joined, write to a folder."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    path, flags = os.fsencode(folder), ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY)
+    if libc.mount(None, path, None, flags, None) != 0:
+        raise OSError(ctypes.get_errno(), f"cannot make {folder} read-only")
+
+
+def give_up_privileges(user: int | None) -> None:
+    """Be this user if one is given, and keep no privilege in the sandbox."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     for capability in range(_CAPABILITIES):  # those above the last are refused
         libc.prctl(_DROP_FROM_BOUND, capability, 0, 0, 0)
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        libc.prctl(_DUMPABLE, 1, 0, 0, 0)  # its /proc/self is its own again
     head, none = (ctypes.c_uint32 * 2)(_VERSION, 0), (ctypes.c_uint32 * 6)()
     if libc.capset(head, none) != 0:
         raise OSError(ctypes.get_errno(), "cannot give up privileges")
 
 
 def _options(room, limits, hidden):
-    size = ["--size", str(limits.file)]
-    options = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
+    """What bwrap is told: first what is there, then folder by folder what is not."""
+    options = [f"--unshare-{space}" for space in _SPACES]
+    if os.geteuid() != 0:
+        options += ["--unshare-user", *_no_more_users()]
+    options += ["--die-with-parent", "--cap-drop", "ALL"]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for device in glob.glob("/dev/nvidia*"):
         options += ["--dev-bind-try", device, device]
-    home = os.path.expanduser("~")
-    for folder in (*_FOLDERS, home, *hidden):
-        if os.path.isdir(folder) and folder != "/":
-            options += [*size, "--tmpfs", folder]
-    for folder in _needed():
-        options += ["--ro-bind", folder, folder]
+    empty = ["--size", str(limits.file), "--perms", "1777", "--tmpfs"]
+    shut = {*_EMPTY, os.path.expanduser("~"), *hidden} - {"/"}
+    places = {place: _shut(place, empty) for place in shut if os.path.exists(place)}
+    places |= {place: [*empty, place] for place in _WRITABLE}
+    places |= {place: _shown(place) for place in _needed()}
     if room:
         sockets = str(room / "sockets")
-        options += [*size, "--tmpfs", str(room), "--bind", sockets, sockets]
+        places[str(room)] = [*empty, str(room), "--bind", sockets, sockets]
+    # outermost first, so that a folder inside another one is as it was asked for
+    for place in sorted(places, key=lambda place: (place.count("/"), place)):
+        options += places[place]
+    closed = [place for place in shut if os.path.isdir(place)]
+    for place in ["/dev", *sorted(set(closed) - {*_needed(), *_WRITABLE})]:
+        options += ["--remount-ro", place]
     return options
 
 
+def _shut(place, empty):
+    """A folder without what is in it; of a file its name alone."""
+    if os.path.isdir(place):
+        return [*empty, place]
+    return ["--ro-bind", os.devnull, place]
+
+
+def _shown(place):
+    """A folder as it is, also where those above it are empty now."""
+    above = [str(folder) for folder in reversed(Path(place).parents)][1:]
+    made = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]
+    return [*made, "--ro-bind", place, place]
+
+
+@functools.cache
+def _no_more_users():
+    """The option that forbids namespaces within the sandbox, of bwrap 0.8 or newer."""
+    said = subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout
+    return ["--disable-userns"] if "--disable-userns" in said else []
+
+
+@functools.cache
 def _needed():
-    """The folders that Python and the course are read from, outermost first."""
+    """The folders that Python and the course are read from."""
     places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *sys.path}
     return sorted(place for place in places if os.path.isdir(place) and place != "/")

@@ -4,35 +4,31 @@ import gc
 import os
 import signal
 import sys
-import traceback
 from pathlib import Path
 
 from course_lib import server, worker, zygote
-from course_lib.grading import limits
 
 READY = b"ready"
+_KNOWN = {"PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "MPLBACKEND", "RES_OPTIONS"}
+_KINDS = ("LC_", "PYTHON", "OMP_", "OPENBLAS_", "MKL_", "TORCH_", "PYTORCH_", "LD_")
+_KINDS += ("CUDA", "NVIDIA", "NCCL_", "GLOO_", "COURSE_LIB_")
 
 
-def main(room: Path, limit: limits.Limits, *, ready: int) -> None:
+def main(room: Path, *, ready: int) -> None:
     """Be a kernel that serves `room/sockets/kernel.json`; this process ends here.
 
-    `ready` is a pipe: what could not be done is written there, or that all is ready.
+    When it can be asked, it writes that it is ready to the pipe `ready`.
     """
-    try:
-        app = _prepared(room, limit)
-        os.write(ready, READY)
-        os.close(ready)
-        app.start()
-    except BaseException:
-        os.write(ready, traceback.format_exc()[-4000:].encode())
-    finally:
-        os._exit(1)
+    app = _prepared(room)
+    os.write(ready, READY)
+    os.close(ready)
+    app.start()
+    os._exit(0)
 
 
-def _prepared(room, limit):
+def _prepared(room):
     os.setsid()
     _stand_alone(room)
-    limits.confine(limit)
     server.use(_Forked())
     from ipykernel.kernelapp import IPKernelApp
 
@@ -48,7 +44,13 @@ def _stand_alone(room):
     home, here = room / "home", room / "exercises"
     for folder in (home, here):
         folder.mkdir(exist_ok=True)
-    os.environ.update(HOME=str(home), COURSE_LIB_PROGRESS=str(home / "progress.jsonl"))
+    _forget_secrets()
+    os.environ.update(
+        HOME=str(home),
+        USER="learner",  # a sandboxed one has no name
+        TMPDIR="/tmp",
+        COURSE_LIB_PROGRESS=str(home / "progress.jsonl"),
+    )
     os.chdir(here)
     sys.path[0] = str(here)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -57,6 +59,13 @@ def _stand_alone(room):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     worker.scatter_seeds()
     gc.enable()
+
+
+def _forget_secrets():
+    """Drop variables that a notebook needs not know, such as keys of whoever grades."""
+    for name in set(os.environ) - _KNOWN:
+        if not name.startswith(_KINDS):
+            del os.environ[name]
 
 
 class _Forked(server.Server):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from course_lib import proc
 
 _MB = 10**6
+_THREADS = 20  # for each process that is allowed; torch and gloo start some
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Limits:
     memory: int = 4000 * _MB  # of all its processes together
     processes: int = 100
     output: int = 2 * _MB  # kept of what one cell shows
-    file: int = 500 * _MB  # the largest file; in the sandbox all files together
+    file: int = 500 * _MB  # the largest file, in the sandbox of each writable folder
 
 
 def members(root: int) -> set[int]:
@@ -32,14 +33,17 @@ def members(root: int) -> set[int]:
     return {pid for pid in found if proc.state(pid) not in (None, "Z")}
 
 
-def excess(pids: set[int], limits: Limits) -> str:
-    """Which limit these processes exceed, as the end of a sentence; else nothing."""
+def excess(pids: set[int], limits: Limits, *, files: int = 0) -> str:
+    """Which limit these processes exceed, as the end of a sentence; else nothing.
+
+    `files` are the bytes of files that are in memory.
+    """
     if len(pids) > limits.processes:
         return f"{len(pids)} processes, {limits.processes} are allowed"
     # pages shared after a fork count in each process, so that this is an upper bound
-    if sum(map(proc.resident, pids)) <= limits.memory:
+    if files + sum(map(proc.resident, pids)) <= limits.memory:
         return ""
-    used = sum(map(proc.proportional, pids))
+    used = files + sum(map(proc.proportional, pids))
     if used <= limits.memory:
         return ""
     return f"{used / 1e9:.1f} GB of memory, {limits.memory / 1e9:g} GB are allowed"
@@ -56,10 +60,15 @@ def kill(pids: Iterable[int]) -> None:
                 pass
 
 
-def confine(limits: Limits) -> None:
-    """Let this process write no file above the limit, and leave no memory dump."""
-    for kind, most in (
-        (resource.RLIMIT_FSIZE, limits.file),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (most, most))
+def confine(limits: Limits, *, alone: bool) -> None:
+    """Limit files and memory dumps of this process, and if it is `alone` its threads.
+
+    Processes are counted by user: where others have the same one they would count too.
+    """
+    most = {resource.RLIMIT_FSIZE: limits.file, resource.RLIMIT_CORE: 0}
+    if alone:  # a last barrier, since a look every now and then may come too late
+        most[resource.RLIMIT_NPROC] = _THREADS * limits.processes
+    for kind, wanted in most.items():
+        _, hard = resource.getrlimit(kind)
+        least = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (least, least))

@@ -5,6 +5,7 @@ with what was exceeded, or `broken` with what the grader could not do.
 """
 
 import contextlib
+import json
 import os
 import select
 import time
@@ -25,12 +26,13 @@ class Unable(Exception):
     """Something that the grader needs could not be done."""
 
 
-def main(link, job: dict) -> None:
+def main(link, folder: Path) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
     born, family = time.time(), set()
     try:
         os.setsid()
         linux.adopt_orphans()
+        job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
         end = _Run(link, job).result()
     except Unable as error:
         end = {"end": "broken", "why": str(error)}
@@ -74,12 +76,16 @@ class _Run:
         sockets = self.room / "sockets"
         ports = {f"{name}_port": n for n, name in enumerate(_CHANNELS, start=1)}
         # sockets with names in a folder, since the sandbox has a network of its own
-        write_connection_file(
+        file, _ = write_connection_file(
             str(sockets / "kernel.json"),
             transport="ipc",
             ip=str(sockets / "kernel"),
             **ports,
         )
+        self.user = jail.stranger() if self.jail else None
+        if self.user is not None:
+            for path in (sockets, file):
+                os.chown(path, self.user, self.user)
         number, ready = os.pipe(), os.pipe()
         self.carrier = os.fork()
         if self.carrier == 0:
@@ -89,9 +95,7 @@ class _Run:
         with open(number[0], "rb") as one, open(ready[0], "rb") as other:
             pid, said = one.read(), b"it did not answer"
             if select.select([other], [], [], _STARTING)[0]:
-                said = other.read(len(kernel.READY)) or b"it ended"
-                if said != kernel.READY:
-                    said += other.read()
+                said = other.read() or b"it ended"
         if said != kernel.READY or not pid:
             raise Unable(f"the kernel cannot start: {said.decode(errors='replace')}")
         return int(pid)
@@ -123,7 +127,8 @@ class _Run:
                 raise Unable("the grader was interrupted")
             if ended in busy:
                 return self._told(nbval)
-            too_much = limits.excess(self._members(nbval), self.limits)
+            files = self.jail.used() if self.jail else 0
+            too_much = limits.excess(self._members(nbval), self.limits, files=files)
             if not too_much and time.monotonic() > until:
                 too_much = f"{self.limits.total:g} seconds for the whole notebook"
             if too_much:
@@ -131,6 +136,8 @@ class _Run:
                 return {"end": "limit", "why": too_much}
 
     def _told(self, nbval):
+        if self.jail and self.jail.ended():
+            raise Unable("the sandbox was ended from outside")
         code = proc.exit_code(nbval)
         if code in (0, 1, 2):  # all passed, some failed, it stopped early
             return {"end": "done"}
@@ -150,18 +157,22 @@ class _Run:
 def _carry(run, number, ready):
     """In a process between: join the sandbox, fork the kernel, wait for its end."""
     try:
-        _close_all({number, ready})
+        _let_go({number, ready})
         if run.jail:
             jail.enter(run.jail.first)
+        told = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(number)
-            if run.jail:
-                jail.give_up_privileges()
-            kernel.main(run.room, run.limits, ready=ready)
+            _let_go({told[1]})
+            _be_kernel(run, told[1])
         os.write(number, b"%d" % pid)
-        for pipe in (number, ready):
-            os.close(pipe)
+        os.close(number)
+        os.close(told[1])
+        said = os.read(told[0], 8000)  # of one write; its own forks keep this open
+        if run.jail:
+            jail.seal(run.room / "sockets")
+        os.write(ready, said)
+        os.close(ready)
         os.waitpid(pid, 0)
     except BaseException:
         os.write(ready, traceback.format_exc()[-4000:].encode())
@@ -169,9 +180,26 @@ def _carry(run, number, ready):
         os._exit(0)
 
 
-def _close_all(but):
-    """Close every file that the grader's side had open."""
+def _be_kernel(run, ready):
+    try:
+        limits.confine(run.limits, alone=bool(run.jail))
+        if run.jail:
+            jail.give_up_privileges(run.user)
+        kernel.main(run.room, ready=ready)
+    except BaseException:
+        os.write(ready, traceback.format_exc()[-4000:].encode())
+    finally:
+        os._exit(1)
+
+
+def _let_go(but):
+    """Keep no file of the grader's open.
+
+    Objects hold their numbers and will close them: something else must not get these.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in {0, 1, 2, *but}:
+        if int(name) not in {0, 1, 2, nothing, *but}:
             with contextlib.suppress(OSError):
-                os.close(int(name))
+                os.fstat(int(name))  # the folder that is listed is closed already
+                os.dup2(nothing, int(name), inheritable=False)

@@ -26,6 +26,7 @@ class Course:
 
     cells: dict[str, dict] = field(default_factory=dict)
     replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+    cut: str = "the time of the whole notebook was over"  # why some did not run
 
 
 def tasks(assignment: Assignment, ran: Course, *, canary=False) -> tuple[Task, ...]:
@@ -42,9 +43,10 @@ def tasks(assignment: Assignment, ran: Course, *, canary=False) -> tuple[Task, .
     return tuple(found)
 
 
-def broken(ran: Course) -> str:
+def broken(assignment: Assignment, ran: Course) -> str:
     """What a check said that failed by a fault of its own; else nothing."""
-    texts = [cell["text"] for cell in ran.cells.values() if cell.get("kind") == _OWN]
+    cells = [ran.cells.get(check.cell, {}) for check in assignment.checks]
+    texts = [cell["text"] for cell in cells if cell.get("kind") == _OWN]
     return texts[0] if texts else ""
 
 
@@ -59,7 +61,7 @@ def _judged(assignment, ran, check):
         outcome = _unusable(ran, answer["id"])
         if outcome:
             return *outcome, ""
-    return _failed(cell)
+    return _failed(cell, ran.cut)
 
 
 def _unusable(ran, answer):
@@ -75,14 +77,14 @@ def _unusable(ran, answer):
     return None
 
 
-def _failed(cell):
+def _failed(cell, cut):
     """What a check says of an answer that is not right."""
     from course_lib.exercises import parts
 
     if cell.get("outcome") == "late":
         return LATE, "the check did not end in its time", ""
     if not cell:
-        return LATE, "it was not run: the time of the whole notebook was over", ""
+        return LATE, f"it was not run: {cut}", ""
     kind = cell.get("kind", "")
     outcome = NOT_STARTED if kind in _STUBS else NOT_YET
     if kind == "NotYet" or kind == "NotStarted":

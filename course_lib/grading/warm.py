@@ -5,13 +5,16 @@
 It never runs a learner's code itself, so nothing of one notebook reaches another.
 """
 
+import contextlib
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from course_lib import linux, server, wire, zygote
@@ -29,21 +32,25 @@ _ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+_LONGEST = 40  # characters of a folder: the name of a socket has at most 107
 _START = (
     f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
-    "from course_lib.grading import warm; warm.main(int(sys.argv[1]))"
+    "from course_lib.grading import warm; warm.main(int(sys.argv[1]), sys.argv[2])"
 )
 
 
 class Template:
-    """The grader's handle of its template."""
+    """The grader's handle of its template; `folder` is gone when either has ended."""
 
     def __init__(self):
+        usual = tempfile.gettempdir()
+        where = usual if len(usual) <= _LONGEST else "/tmp"
+        self.folder = Path(tempfile.mkdtemp(prefix="grading-", dir=where))
         self.log = open(os.memfd_create("course_lib template"), "rb", buffering=0)
         self.control, theirs = wire.pair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno())],
+                [sys.executable, "-c", _START, str(theirs.fileno()), str(self.folder)],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the grader, which ends it
                 env={**server.QUIET, **os.environ, **_ENVIRONMENT},
@@ -74,9 +81,19 @@ class Template:
         self.process.kill()
         self.process.wait()
         self.log.close()
+        remove(self.folder)
 
 
-def main(control: int) -> None:
+def remove(folder: Path) -> None:
+    """Remove a folder, whatever a notebook made in it."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # folders without rights, or too many within each other
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, str(folder)], stderr=subprocess.DEVNULL)
+
+
+def main(control: int, folder: str) -> None:
     """Fork a proctor for each job until the grader's side is closed."""
     control = socket.socket(fileno=control)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -102,11 +119,12 @@ def main(control: int) -> None:
             control.close()
             for file in proctors:
                 os.close(file)
-            proctor.main(socket.socket(fileno=files[0]), job)
+            proctor.main(socket.socket(fileno=files[0]), Path(job["folder"]))
         os.close(files[0])
         proctors[os.pidfd_open(pid)] = pid
     for ended in list(proctors):
         _bury(proctors, ended)
+    remove(Path(folder))  # the grader may have been killed
 
 
 def _bury(proctors, ended):
