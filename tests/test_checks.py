@@ -123,7 +123,7 @@ class Examination:
 
     def __init__(self, graders, paths):
         self.graders, self.tasks = graders, {path: Future() for path in paths}
-        self.pool = ThreadPoolExecutor(3)  # most checks need one core or wait
+        self.pool = ThreadPoolExecutor(5)  # most checks wait half of their time
         for handed in self._learners():
             self.pool.submit(self._grade, handed)
 

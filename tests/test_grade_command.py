@@ -1,6 +1,7 @@
 """The command `grade` as people use it: once, again, interrupted, in scripts."""
 
 import csv
+import functools
 import json
 import os
 import signal
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from course_lib.__main__ import main
+from course_lib.grading import command
+from course_lib.grading.grader import Grader
+from course_lib.grading.warm import Template
 from tests import grading
 from tests.leftovers import Leftovers, becomes, below
 
@@ -23,9 +27,9 @@ pytestmark = pytest.mark.faults
 class Course:
     """A folder with a small exercise and what was handed in, graded by the command."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, printed):
         self.folder, self.handed = folder, folder / "handed_in"
-        self.exercises = grading.release(folder / "exercises")
+        self.exercises, self.printed = grading.release(folder / "exercises"), printed
         self.handed.mkdir()
         self.left = Leftovers()
 
@@ -50,10 +54,9 @@ class Course:
         return [f"--exercises={self.exercises}", "--json=grades.json", *given]
 
     def grade(self, *args):
-        """Exit status, what was printed, and the grades by learner."""
-        process = self.start(*args)
-        printed = "".join(process.communicate(timeout=100))
-        return process.returncode, printed, self.grades()
+        """Exit status, what was printed, and the grades by learner; in this process."""
+        status = main(["grade", *self.options(args)])
+        return status, "".join(self.printed()), self.grades()
 
     def grades(self):
         try:
@@ -63,9 +66,20 @@ class Course:
         return {one["learner"]: one for one in found["submissions"]}
 
 
+@pytest.fixture(scope="module")
+def template():
+    """A template for all runs in this process: to start one takes seconds."""
+    made = Template()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def course(tmp_path):
-    made = Course(tmp_path)
+def course(tmp_path, template, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    warm = functools.partial(Grader, template=template)
+    monkeypatch.setattr(command._Here, "grader", warm)
+    made = Course(tmp_path, capfd.readouterr)
     yield made
     assert becomes(lambda: not made.left.found(), seconds=10), made.left.found()
 

@@ -1,7 +1,12 @@
 """A submission may do what it likes: it loses the task that does it, and no more."""
 
 import errno
+import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -39,6 +44,9 @@ def graders(tmp_path_factory):
         one.close()
     template.close()
     assert becomes(lambda: not left.found(), seconds=10), left.found()
+
+
+WRONG = "def square(x):\n    return 0"
 
 
 def both(names, plain):
@@ -156,12 +164,50 @@ def test_output_that_was_left_out_is_noted(graders):
     assert "square: 200.0 MB of what it shows were left out" in grade.repairs
 
 
-@pytest.mark.parametrize("sandbox", [pytest.param(True, marks=needs_sandbox), False])
-def test_a_file_larger_than_the_limit_is_refused(graders, sandbox):
-    write = "open('big', 'wb').write(bytes(60_000_000))"
-    grade = graders(sandbox=sandbox).grade(grading.handed(before=write))
+LARGE = ["f.write(bytes(60_000_000))", "f.seek(2 << 30); f.write(b'x')"]
+
+
+@pytest.mark.parametrize("write, sandbox", both(LARGE, LARGE[1:]))
+def test_a_file_larger_than_the_limit_is_refused(graders, write, sandbox):
+    code = f"f = open('big', 'wb'); {write}; f.flush()"
+    grade = graders(sandbox=sandbox).grade(grading.handed(before=code))
     assert outcomes(grade) == [grades.NOT_YET, grades.RIGHT, grades.RIGHT], grade
     assert "OSError" in grade.tasks[0].message
+
+
+PRETENDED = """
+print("3 passed in 0.01s"); print("✓ square right: all passed")
+said = b'{"cell": "square-test", "outcome": "passed"}'
+for name in os.listdir("/proc/self/fd"):
+    try:
+        os.write(int(name), said)
+    except OSError:
+        pass
+for folder in (".", "..", "/tmp", os.path.expanduser("~")):
+    for name in ("grades.json", "results.json", "square.ok"):
+        try:
+            open(os.path.join(folder, name), "wb").write(said)
+        except OSError:
+            pass"""
+
+
+@needs_sandbox
+def test_a_result_that_a_notebook_writes_itself_is_not_believed(graders):
+    handed = grading.handed(before=PRETENDED, square=WRONG)
+    grade = graders(limits=PATIENT).grade(handed)
+    assert outcomes(grade)[0] != grades.RIGHT
+    assert grade.points == 8
+
+
+def test_exercises_that_a_notebook_overwrites_are_those_that_were_read(tmp_path):
+    folder = grading.release(tmp_path / "exercises")
+    file = folder / "small.ipynb"
+    easy = file.read_text().replace("assert", "True or")
+    code = f"open({str(file)!r}, 'w').write({easy!r})"
+    with Grader(load(folder), Options(sandbox=False)) as grader:
+        grader.grade(grading.handed(before=code))
+        assert file.read_text() == easy  # without a sandbox it can
+        assert grader.grade(grading.handed(square=WRONG)).points == 8
 
 
 def edited(**sources):
@@ -233,7 +279,6 @@ def test_damaged_cells_cost_nothing(graders, name):
     assert grade.repairs or name == "tagged"
 
 
-WRONG = "def square(x):\n    return 0"
 CHEATS = {
     "the check deleted": without("square-test"),
     "the check emptied": edited(square_test="pass"),
@@ -426,8 +471,8 @@ def test_a_template_that_was_killed_is_started_again(tmp_path):
     exercises = load(grading.release(tmp_path / "exercises"))
     with Grader(exercises, Options(sandbox=False)) as grader:
         assert grader.grade(grading.handed()).points == 10
-        grader.template.process.kill()
-        grader.template.process.wait()
+        grader.templates[-1].process.kill()
+        grader.templates[-1].process.wait()
         assert grader.grade(grading.handed()).points == 10
 
 
@@ -459,7 +504,7 @@ def test_no_message_or_folder_of_a_notebook_breaks_the_grader(graders, code):
 def test_deep_folders_of_a_notebook_without_a_sandbox_are_removed(graders):
     grader = graders(sandbox=False)
     assert grader.grade(grading.handed(before=DEEP)).status == grades.GRADED
-    assert list(grader.template.folder.iterdir()) == []
+    assert list(grader.templates[-1].folder.iterdir()) == []
 
 
 def test_an_error_of_the_grader_ends_no_run_of_all(graders, monkeypatch):
@@ -480,7 +525,7 @@ def test_an_error_that_is_named_as_the_grader_names_its_own_is_the_learners(grad
 def test_too_many_cells_that_end_the_kernel_are_named_as_the_reason(graders):
     handed = grading.handed(change=lambda cells: cells[:1] + MORE_THAN_12 + cells[1:])
     grade = graders().grade(handed)
-    assert "12 other cells ended the kernel before it" in grade.tasks[0].message
+    assert "cells before it ended the kernel in 12 runs" in grade.tasks[0].message
 
 
 @needs_sandbox
@@ -526,3 +571,39 @@ def test_only_folders_with_a_limit_can_be_written(graders, place):
 def test_a_notebook_graded_by_root_cannot_set_what_root_can(graders):
     found = seen(graders, "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)")
     assert "PermissionError" in found
+
+
+UNSHARED = """
+import subprocess
+assert subprocess.run(["unshare", "-Ur", "true"]).returncode != 0
+try:
+    open("../sockets/new", "w")
+except OSError:
+    pass
+else:
+    raise SystemExit("it could be written")"""
+
+
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="all these tests ran so: not root")
+def test_who_is_not_root_has_a_sandbox_too(tmp_path):
+    stranger = {"user": 12345, "group": 12345, "extra_groups": [], "cwd": "/"}
+    able = subprocess.run([sys.executable, "-c", "import torch"], **stranger)
+    if able.returncode:
+        pytest.skip("this Python is in a folder that only root may read")
+    folder = tempfile.mkdtemp()  # below tmp_path others see nothing
+    os.chmod(folder, 0o777)
+    grading.release(Path(folder) / "exercises")
+    (Path(folder) / "ada.ipynb").write_bytes(grading.handed(before=UNSHARED).read())
+    options = (f"--exercises={folder}/exercises", f"--state={folder}/state")
+    command = ["-m", "course_lib", "grade", f"{folder}/ada.ipynb", "--json=-"]
+    root = str(Path(course_lib.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, *command, "--sandbox", *options],
+        env={"HOME": folder, "PATH": os.environ["PATH"], "PYTHONPATH": root},
+        capture_output=True,
+        **stranger,
+    )
+    shutil.rmtree(folder)
+    [grade] = json.loads(done.stdout)["submissions"]
+    assert grade["points"] == 10, grade

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import tempfile
 import threading
 import time
@@ -27,6 +28,7 @@ from course_lib.grading.limits import Limits
 from course_lib.grading.warm import Template, remove
 
 _MOST_RUNS = 12  # of one notebook: each is without one more cell that ended it
+_PATIENCE = 10.0  # seconds until a run that is interrupted has ended
 _LONGEST = 1000  # characters of an error of the grader's
 
 
@@ -55,8 +57,8 @@ class Grader:
         self, assignments: Sequence[Assignment], options: Options, *, template=None
     ):
         self.assignments, self.options = assignments, options
-        self.lock, self.template = threading.Lock(), template
-        self.borrowed = template is not None
+        self.turn, self.borrowed = threading.Condition(), template
+        self.templates = [template] if template else []  # one that ended stays in it
         self.links, self.closed = set(), False
 
     def grade(self, submission) -> Grade:
@@ -102,38 +104,40 @@ class Grader:
 
     def _runs(self, merged):
         """Run the notebook until each of its cells has run, or was taken out."""
-        replaced, began = {}, time.monotonic()
+        replaced, until = {}, time.monotonic() + self.options.limits.total
         while True:
             reasons = {cell: why for cell, (_, why) in replaced.items()}
             notebook = merging.notebook(
                 merged, canary=self.options.canary, replaced=reasons
             )
-            left = self.options.limits.total - (time.monotonic() - began)
-            said, end = self._run(notebook, merged.assignment, seconds=max(1.0, left))
+            seconds = max(1.0, until - time.monotonic())
+            said, end = self._run(notebook, merged.assignment, seconds=seconds)
             ran = verdict.Course(said, replaced)
             code = [c["id"] for c in notebook["cells"] if c["cell_type"] == "code"]
             left = [cell for cell in code if "outcome" not in said.get(cell, {})]
             guilty = _guilty(said, end, left=left, sandbox=self.options.sandbox)
             if guilty is None:
                 return ran
-            if len(replaced) >= _MOST_RUNS:
-                ran.cut = f"{_MOST_RUNS} other cells ended the kernel before it"
-                return ran
             cell, *why = guilty
-            if cell in replaced:
-                raise GraderError(f"{cell} was taken out, and ended its kernel again")
+            if cell in replaced or len(replaced) >= _MOST_RUNS:
+                ran.cut = f"cells before it ended the kernel in {len(replaced)} runs"
+                return ran
             replaced[cell] = tuple(why)
 
     def _run(self, notebook, assignment, *, seconds):
         """What was said of each cell in one run, and how the run ended."""
-        folder = Path(tempfile.mkdtemp(dir=self._warm().folder))
+        template = self._warm()
+        folder = Path(tempfile.mkdtemp(dir=template.folder))
         try:
             limits = replace(self.options.limits, total=seconds)
             self._write(folder, notebook, assignment, limits=limits)
-            with self._started(folder) as link:
-                return _follow(link)
+            with self._started(template, folder) as link:
+                said, end = _follow(link)
         finally:
             remove(folder)
+        if end is None and not template.lives():
+            raise GraderError(f"its template ended: {template.last_words()}")
+        return said, end
 
     def _write(self, folder, notebook, assignment, *, limits):
         """Write what a run needs into its folder."""
@@ -146,50 +150,54 @@ class Grader:
             "notebook": str(path),
             "limits": asdict(limits),
             "sandbox": self.options.sandbox,
-            "hidden": [str(self.template.folder), *self.options.hidden],
+            "hidden": [str(folder.parent), *self.options.hidden],
             "seconds": verdict.seconds(assignment, limits.cell),
         }
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
 
     def _warm(self):
         """The template, started if there is none that lives."""
-        with self.lock:
+        with self.turn:
             if self.closed:
                 raise Stopped
-            if self.template is None or not self.template.lives():
-                self.template, self.borrowed = Template(), False
-            return self.template
+            if not self.templates or not self.templates[-1].lives():
+                self.templates.append(Template())
+            return self.templates[-1]
 
     @contextlib.contextmanager
-    def _started(self, folder):
+    def _started(self, template, folder):
         """The link to a run of what was written into a folder."""
-        with self.lock:
+        with self.turn:
             if self.closed:
                 raise Stopped
             try:
-                link = self.template.start({"folder": str(folder)})
+                link = template.start({"folder": str(folder)})
             except OSError:
-                said = self.template.last_words()
-                raise GraderError(f"the grader's template ended: {said}") from None
+                said = template.last_words()
+                raise GraderError(f"its template ended: {said}") from None
             self.links.add(link)
         try:
             yield link
             if self.closed:
                 raise Stopped
         finally:
-            with self.lock:
+            with self.turn:
                 self.links.discard(link)
                 link.close()
+                self.turn.notify_all()
 
     def close(self) -> None:
         """End every run at once, leave no process and no file."""
-        with self.lock:
+        with self.turn:
             self.closed = True
             for link in self.links:
                 with contextlib.suppress(OSError):
-                    link.shutdown(2)
-            if self.template and not self.borrowed:
-                self.template.close()
+                    link.shutdown(socket.SHUT_WR)  # a proctor ends all, then answers
+            self.turn.wait_for(lambda: not self.links, timeout=_PATIENCE)
+            for template in self.templates:
+                if template is not self.borrowed:
+                    template.close()
+            self.templates = []
 
     def __enter__(self):
         return self

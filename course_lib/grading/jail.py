@@ -8,6 +8,8 @@ again. When its first process ends, so do all others, however they hid.
 
 import contextlib
 import ctypes
+import errno
+import fcntl
 import functools
 import glob
 import os
@@ -24,6 +26,7 @@ _USER, _PROCESSES = 0x10000000, 0x20000000
 _OTHERS = 0x00020000 | 0x08000000 | 0x40000000 | 0x04000000
 _NO_NEW_PRIVILEGES, _DROP_FROM_BOUND, _DUMPABLE = 38, 24, 4  # of prctl(2)
 _CAPABILITIES = 64
+_OWNER = 0xB701  # NS_GET_USERNS of ioctl_ns(2): which namespace of users owns another
 _READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096  # of mount(2)
 _VERSION = 0x20080522  # of capset(2)
 _WRITABLE, _EMPTY = ("/tmp", "/dev/shm"), ("/var/tmp", "/run")
@@ -114,32 +117,56 @@ def stranger() -> int | None:
     return _STRANGERS + os.getpid() if os.geteuid() == 0 else None
 
 
-def enter(first: int) -> None:
+def enter(first: int) -> int:
     """Let the processes that this one forks from now on be in the sandbox of `first`.
 
-    This process itself sees the files of the sandbox, but not its processes.
+    This process itself sees the files of the sandbox, but not its processes, and may do
+    there what who made it may. The file of the users' namespace for those that may not
+    comes back.
     """
+    sandbox, folder = os.pidfd_open(first), f"/proc/{first}/ns"
+    users, is_root = os.open(f"{folder}/user", os.O_RDONLY), os.geteuid() == 0
+    if not is_root:
+        # bwrap makes all with one namespace of users, then another one within it
+        mounts = os.open(f"{folder}/mnt", os.O_RDONLY)
+        _join(fcntl.ioctl(mounts, _OWNER), _USER)
+        os.close(mounts)
+    _join(sandbox, _PROCESSES | _OTHERS)
+    if not is_root:
+        # in a namespace of its own a notebook could mount more memory
+        Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    return users
+
+
+def _join(namespace, kinds):
+    """Join namespaces and close their file; joining one's own changes nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # root needs no users of its own for it, and becomes another one instead
-    spaces = _PROCESSES | _OTHERS | (0 if os.geteuid() == 0 else _USER)
-    sandbox = os.pidfd_open(first)
-    if libc.setns(sandbox, spaces) != 0:
+    if libc.setns(namespace, kinds) != 0 and ctypes.get_errno() != errno.EINVAL:
         code = ctypes.get_errno()
         raise OSError(code, f"cannot join the sandbox: {os.strerror(code)}")
-    os.close(sandbox)
+    os.close(namespace)
 
 
 def seal(folder: Path) -> None:
     """Let nobody in the sandbox, which this process has joined, write to a folder."""
     libc = ctypes.CDLL(None, use_errno=True)
-    path, flags = os.fsencode(folder), ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY)
-    if libc.mount(None, path, None, flags, None) != 0:
+    # who is not root must keep what the mount forbids already
+    kept = os.statvfs(folder).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
+    flags = ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY | kept)  # the same numbers
+    if libc.mount(None, os.fsencode(folder), None, flags, None) != 0:
         raise OSError(ctypes.get_errno(), f"cannot make {folder} read-only")
 
 
-def give_up_privileges(user: int | None) -> None:
-    """Be this user if one is given, and keep no privilege in the sandbox."""
+def give_up_privileges(user: int | None, users: int) -> None:
+    """Be this user if one is given, and keep no privilege in the sandbox.
+
+    `users` is the namespace that `enter` gave.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
+    if user is None:
+        _join(users, _USER)
+    else:
+        os.close(users)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     for capability in range(_CAPABILITIES):  # those above the last are refused
         libc.prctl(_DROP_FROM_BOUND, capability, 0, 0, 0)
@@ -157,7 +184,7 @@ def _options(room, limits, hidden):
     """What bwrap is told: first what is there, then folder by folder what is not."""
     options = [f"--unshare-{space}" for space in _SPACES]
     if os.geteuid() != 0:
-        options += ["--unshare-user", *_no_more_users()]
+        options += ["--unshare-user"]
     options += ["--die-with-parent", "--cap-drop", "ALL"]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for device in glob.glob("/dev/nvidia*"):
@@ -191,13 +218,6 @@ def _shown(place):
     above = [str(folder) for folder in reversed(Path(place).parents)][1:]
     made = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]
     return [*made, "--ro-bind", place, place]
-
-
-@functools.cache
-def _no_more_users():
-    """The option that forbids namespaces within the sandbox, of bwrap 0.8 or newer."""
-    said = subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout
-    return ["--disable-userns"] if "--disable-userns" in said else []
 
 
 @functools.cache

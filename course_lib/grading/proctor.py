@@ -158,13 +158,12 @@ def _carry(run, number, ready):
     """In a process between: join the sandbox, fork the kernel, wait for its end."""
     try:
         _let_go({number, ready})
-        if run.jail:
-            jail.enter(run.jail.first)
+        users = jail.enter(run.jail.first) if run.jail else -1
         told = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _let_go({told[1]})
-            _be_kernel(run, told[1])
+            _let_go({told[1], users})
+            _be_kernel(run, told[1], users)
         os.write(number, b"%d" % pid)
         os.close(number)
         os.close(told[1])
@@ -180,11 +179,11 @@ def _carry(run, number, ready):
         os._exit(0)
 
 
-def _be_kernel(run, ready):
+def _be_kernel(run, ready, users):
     try:
         limits.confine(run.limits, alone=bool(run.jail))
         if run.jail:
-            jail.give_up_privileges(run.user)
+            jail.give_up_privileges(run.user, users)
         kernel.main(run.room, ready=ready)
     except BaseException:
         os.write(ready, traceback.format_exc()[-4000:].encode())
