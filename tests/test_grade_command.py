@@ -212,3 +212,12 @@ def test_grades_that_cannot_be_kept_are_still_shown(course):
     status, printed, found = course.grade(course.handed, "--state=file")
     assert status == 0 and found["ada"]["points"] == 10
     assert "not kept for a later run" in printed
+
+
+def test_a_table_that_cannot_be_written_is_named_and_grades_are_shown(course):
+    course.hand_in("ada")
+    (course.folder / "file").touch()
+    status, printed, found = course.grade(course.handed, "--csv=file/grades.csv")
+    assert status == 2 and found["ada"]["points"] == 10
+    assert "cannot write" in printed and "Traceback" not in printed
+    assert "10 of 10" in printed

@@ -142,8 +142,8 @@ def _hidden(asked):
 def _written(write, found, place):
     try:
         write(found, place)
-    except OSError as error:
-        print(f"cannot write {place}: {error.strerror or error}", file=sys.stderr)
+    except (UsageError, OSError) as error:
+        print(error, file=sys.stderr)
         return False
     print(f"written: {place}", file=sys.stderr)
     return True
