@@ -8,7 +8,7 @@ from typing import NamedTuple
 def children(of: int | None = None) -> list[int]:
     """The process ids of the children of a process, of this one if none is named."""
     of = of or os.getpid()
-    return [pid for pid, parent in parents().items() if parent == of]
+    return [pid for pid, parent in _parents().items() if parent == of]
 
 
 def _names(folder):
@@ -35,15 +35,14 @@ def exit_code(pid: int) -> int | None:
 
 def descendants() -> set[int]:
     """The process ids of this process's children, and of theirs, to the last."""
-    every, found, new = parents(), set(), {os.getpid()}
+    parents, found, new = _parents(), set(), {os.getpid()}
     while new:
-        new = {pid for pid, parent in every.items() if parent in new}
+        new = {pid for pid, parent in parents.items() if parent in new}
         found |= new
     return found
 
 
-def parents() -> dict[int, int | None]:
-    """The parent of every process there is, by process id."""
+def _parents():
     return {int(name): _parent(name) for name in _names("/proc") if name.isdigit()}
 
 

@@ -122,14 +122,22 @@ def write(solution: Path, *, force: bool = False) -> str:
         return f"{path}: as it was"
     if path.exists() and not force:
         _refuse_changed(path)
-    path.parent.mkdir(exist_ok=True)
+    replace(path, made)
+    return f"{path}: written"
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or as it was before; make its folder.
+
+    Errors: `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_bytes(made)
+        new.write_bytes(data)
         os.replace(new, path)
     finally:
         new.unlink(missing_ok=True)
-    return f"{path}: written"
 
 
 def _refuse_changed(path):

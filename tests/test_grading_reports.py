@@ -10,6 +10,7 @@ import re
 import pytest
 from rich.console import Console
 
+from course_lib import release
 from course_lib.errors import UsageError
 from course_lib.grading import files, grades, overview, pages, table, tally, wording
 from course_lib.grading.grades import Grade, Task
@@ -326,7 +327,7 @@ def test_no_cell_of_a_csv_is_a_formula(begin):
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "grades.json"
     path.write_text("before")
-    monkeypatch.setattr(files.os, "replace", refuse)
+    monkeypatch.setattr(release.os, "replace", refuse)
     with pytest.raises(UsageError, match="cannot write .*No space left"):
         files.write_json([failed()], path)
     assert path.read_text() == "before"

@@ -4,12 +4,12 @@ import csv
 import hashlib
 import io
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_lib import release
 from course_lib.errors import UsageError
 from course_lib.grading import tally, wording
 from course_lib.grading.grades import Grade
@@ -84,22 +84,12 @@ def write(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():  # a pipe, /dev/null: never replaced
             path.write_bytes(data)
         else:
-            _replace(path.resolve(), data)
+            release.replace(path.resolve(), data)
     except OSError as error:
         raise UsageError(
             f"cannot write {wording.line(str(path), 300)}: {error.strerror or error}."
             " Name a place where you may write and where there is room."
         ) from None
-
-
-def _replace(path, data):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(data)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def page(learner: str) -> str:

@@ -3,10 +3,10 @@
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from course_lib import release
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade
 
@@ -49,13 +49,7 @@ def keep(grade: Grade, place: Path | None) -> None:
     """
     if place is None or grade.status == grades.FAILED:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = place.with_suffix(f".{os.getpid()}")
-    try:
-        new.write_text(json.dumps(dataclasses.asdict(grade)), encoding="utf-8")
-        os.replace(new, place)
-    finally:
-        new.unlink(missing_ok=True)
+    release.replace(place, json.dumps(dataclasses.asdict(grade)).encode())
 
 
 def _digest(parts):

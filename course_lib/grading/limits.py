@@ -24,15 +24,6 @@ class Limits:
     file: int = 500 * _MB  # the largest file, in the sandbox of each writable folder
 
 
-def members(root: int) -> set[int]:
-    """The process `root` and all its descendants that still run."""
-    found, new, parents = {root}, {root}, proc.parents()
-    while new:
-        new = {pid for pid, parent in parents.items() if parent in new} - found
-        found |= new
-    return {pid for pid in found if proc.state(pid) not in (None, "Z")}
-
-
 def excess(pids: set[int], limits: Limits, *, files: int = 0) -> str:
     """Which limit these processes exceed, as the end of a sentence; else nothing.
 

@@ -146,8 +146,9 @@ class _Run:
 
     def _members(self, nbval):
         own = self.jail.processes if self.jail else set()
-        own |= {os.getpid(), self.carrier, nbval}
-        return limits.members(os.getpid()) - own
+        own |= {self.carrier, nbval}
+        found = proc.descendants() - own
+        return {pid for pid in found if proc.state(pid) not in (None, "Z")}
 
     def _kill_members(self, nbval):
         while found := self._members(nbval):
