@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib import proc
-from course_lib.grading import limits
 
-_PAUSE = 1.0  # seconds between two looks: each of them costs some 50 ms
+PAUSE = 1.0  # seconds between two looks: each of them costs some 50 ms
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Watched:
     looks: list[Look]
 
 
-def watch(command: list[str], *, log: Path, pause: float = _PAUSE) -> Watched:
+def watch(command: list[str], *, log: Path) -> Watched:
     """Run a command to its end; what it prints goes into the file `log`."""
     looks, began = [], time.perf_counter()
     with open(log, "wb") as file:
@@ -39,7 +38,7 @@ def watch(command: list[str], *, log: Path, pause: float = _PAUSE) -> Watched:
     with process:
         while True:
             try:
-                status = process.wait(pause)
+                status = process.wait(PAUSE)
                 return Watched(time.perf_counter() - began, status, looks)
             except subprocess.TimeoutExpired:
                 looks.append(look(process.pid))
@@ -51,7 +50,7 @@ def look(root: int) -> Look:
     Pages that several processes share are divided among them: their sum counts each
     page once.
     """
-    family = limits.members(root)
+    family = {root, *proc.descendants(root)}
     return Look(sum(map(proc.proportional, family)), len(family))
 
 

@@ -49,7 +49,8 @@ def _sockets():
 
 def _read(path):
     try:
-        with open(path) as file:
+        # the names of sockets and programs may be any bytes
+        with open(path, errors="replace") as file:
             return file.read()
     except OSError:
         return ""

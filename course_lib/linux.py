@@ -95,7 +95,8 @@ def kill_children() -> set[int]:
     while _reap(family):
         for pid in proc.children():
             _kill(pid)
-        os.waitpid(-1, 0)
+        # one that the loop above had no time to see: it may have shared something
+        family.add(os.waitpid(-1, 0)[0])
     return family
 
 

@@ -33,9 +33,9 @@ def exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(int(fields[-1]))
 
 
-def descendants() -> set[int]:
-    """The process ids of this process's children, and of theirs, to the last."""
-    parents, found, new = _parents(), set(), {os.getpid()}
+def descendants(of: int | None = None) -> set[int]:
+    """The process ids of the children of a process (this one), and of theirs."""
+    parents, found, new = _parents(), set(), {of or os.getpid()}
     while new:
         new = {pid for pid, parent in parents.items() if parent in new}
         found |= new

@@ -208,7 +208,10 @@ def test_all_rows_of_a_table_on_grading_have_the_same_number_of_columns():
     assert widths == [6] * 12 + [4] * 4
 
 
-def test_right_submissions_are_graded_while_their_memory_is_watched(tmp_path):
+def test_right_submissions_are_graded_while_their_memory_is_watched(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(watching, "PAUSE", 0.05)  # a run takes a quarter of a second
     room = classroom.Classroom(tmp_path, classroom.CASES["plain"])
     found = grading.watch(room, 2)
     assert found.status == 0
