@@ -104,7 +104,8 @@ def opened(browser, lab, path):
 
 
 def wait_for_kernel(page):
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    # the indicator of the notebook says idle, too, before there is a kernel
+    page.get_by_text(re.compile(r"^Python .* \| Idle$")).wait_for()
 
 
 @pytest.fixture(scope="module")

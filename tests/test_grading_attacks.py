@@ -552,8 +552,14 @@ def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path):
 
 
 @needs_sandbox
-def test_what_a_notebook_writes_into_memory_counts_as_memory(graders):
-    fill = "for n in range(99): open(f'/dev/shm/{n}', 'wb').write(bytes(40_000_000))"
+@pytest.mark.parametrize("file", ["open(f'/dev/shm/{n}', 'wb', 0)", "nameless()"])
+def test_what_a_notebook_writes_into_memory_counts_as_memory(graders, file):
+    fill = f"""
+kept, nameless = [], lambda: open(os.memfd_create("x"), "wb", 0)
+for n in range(99):
+    kept.append({file})
+    kept[-1].write(bytes(40_000_000))
+"""
     limits = Limits(cell=10, memory=900 * 10**6, file=2000 * 10**6)
     grade = graders(limits=limits).grade(grading.handed(before=fill))
     assert grade.points == 8 and "0.9 GB are allowed" in grade.tasks[0].message

@@ -27,10 +27,11 @@ class Limits:
 def excess(pids: set[int], limits: Limits, *, files: int = 0) -> str:
     """Which limit these processes exceed, as the end of a sentence; else nothing.
 
-    `files` are the bytes of files that are in memory.
+    `files` are the bytes of files that are in memory and have names.
     """
     if len(pids) > limits.processes:
         return f"{len(pids)} processes, {limits.processes} are allowed"
+    files += proc.held(pids)
     # pages shared after a fork count in each process, so that this is an upper bound
     if files + sum(map(proc.resident, pids)) <= limits.memory:
         return ""
