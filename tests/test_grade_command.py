@@ -200,6 +200,21 @@ def test_a_mistake_in_the_call_is_named_with_status_2(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "option, sentence",
+    [
+        ("-j=0", "'0' is no whole number from 1 on"),
+        ("-j=many", "'many' is no whole number from 1 on"),
+        ("--cell=-1", "'-1' is no number above 0"),
+        ("--memory=4GB", "'4GB' is no number above 0"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named_with_status_2(capsys, option, sentence):
+    with pytest.raises(SystemExit, match="^2$"):
+        main(["grade", "x.ipynb", option])
+    assert sentence in capsys.readouterr().err
+
+
 def test_without_a_sandbox_it_says_what_that_means(course):
     course.hand_in("ada")
     _, printed, _ = course.grade(course.handed, "--no-sandbox")

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -166,8 +167,11 @@ def _arguments(args):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add, flag = parser.add_argument, {"action": "store_true"}
-    add("paths", nargs="+", type=Path, metavar="PATH")
-    add("-j", "--jobs", type=_count, metavar="N", help="at once")
+    add("paths", nargs="+", type=Path, metavar="PATH", help="notebook, folder or zip")
+    many = (
+        f"notebooks at the same time, at most one for each core (default: {_Here.jobs})"
+    )
+    add("-j", "--jobs", type=_count, metavar="N", help=many)
     add(
         "--cluster",
         metavar="ADDRESS",
@@ -205,17 +209,16 @@ def _arguments(args):
 
 
 def _positive(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
 
 
 def _count(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
 
 
 def _options(asked, place):
