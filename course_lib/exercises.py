@@ -236,6 +236,7 @@ def _standing(exercise, states):
     first = tries.index("right") + 1 if "right" in tries else 0
     if first:
         mark, state = "✓", f"right at check {first}" if first > 1 else "right at once"
+        state += ", the last check not yet" if tries[-1] == "not yet" else ""
     elif tries:
         mark, state = "✗", f"not yet, {len(tries)} check{'s' * (len(tries) > 1)}"
     else:

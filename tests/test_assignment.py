@@ -8,7 +8,7 @@ import pytest
 
 from course_lib import release
 from course_lib.errors import UsageError
-from course_lib.grading import merging
+from course_lib.grading import cells
 from course_lib.grading.assignment import Absent, Check, choose, load
 from course_lib.grading.cells import MOST, Refused
 
@@ -22,7 +22,7 @@ def exercises():
 
 def handed(stage, folder="exercises"):
     path = next((ROOT / folder).glob(f"{stage}_*.ipynb"))
-    return merging.parse(path.read_bytes())
+    return cells.parse(path.read_bytes())
 
 
 def file(*cells, stage=""):
@@ -51,11 +51,11 @@ def check(name, **changes):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
 def test_a_notebook_is_read_in_every_encoding_of_unicode(encoding):
     data = json.dumps({"cells": [], "title": "é"}, ensure_ascii=False)
-    assert merging.parse(data.encode(encoding)) == {"cells": [], "title": "é"}
+    assert cells.parse(data.encode(encoding)) == {"cells": [], "title": "é"}
 
 
 def test_a_byte_that_is_no_text_costs_no_more_than_itself():
-    found = merging.parse(b'{"cells": [{"source": "a\xe9b"}]}')
+    found = cells.parse(b'{"cells": [{"source": "a\xe9b"}]}')
     assert found["cells"] == [{"source": "a\ufffdb"}]
 
 
@@ -79,7 +79,7 @@ def test_a_byte_that_is_no_text_costs_no_more_than_itself():
 )
 def test_what_is_no_notebook_is_refused_with_a_sentence(data, sentence):
     with pytest.raises(Refused, match=sentence):
-        merging.parse(data)
+        cells.parse(data)
 
 
 # exercises
@@ -89,7 +89,7 @@ def test_the_checks_of_an_exercise_have_points_and_seconds(exercises):
     last = exercises[3]
     assert (last.name, last.stage) == ("04_distributed_data_parallel", "04")
     assert len(last.checks) == 7
-    assert last.checks[4] == Check("check-4-5a", "4.5a", points=1.0, timeout=120.0)
+    assert last.checks[4] == Check("check-4-5a", "4.5a", 1.0, 120.0, "✓ 4.5a right")
     assert last.content == (ROOT / "exercises" / f"{last.name}.ipynb").read_bytes()
 
 
@@ -199,7 +199,7 @@ def test_an_empty_cell_makes_no_exercise_of_a_notebook(tmp_path):
     text = file(check("a"), cell("", "b", locked=True))
     (tmp_path / "x.ipynb").write_text(text)
     with pytest.raises(Refused):
-        choose(merging.parse(file(cell("")).encode()), load(tmp_path))
+        choose(cells.parse(file(cell("")).encode()), load(tmp_path))
 
 
 def test_an_exercise_that_the_folder_lacks_is_no_fault_of_the_learner(exercises):
@@ -220,9 +220,9 @@ def test_a_stage_that_the_folder_lacks_is_not_taken_for_another(exercises):
 
 def test_ids_of_another_course_decide_without_a_stage(tmp_path):
     for name in ("sum", "product"):
-        cells = answer(name), check(f"{name}-test")
-        (tmp_path / f"{name}.ipynb").write_text(file(*cells))
-    mine = merging.parse(file(answer("sum", "x = 3")).encode())
+        both = answer(name), check(f"{name}-test")
+        (tmp_path / f"{name}.ipynb").write_text(file(*both))
+    mine = cells.parse(file(answer("sum", "x = 3")).encode())
     assert choose(mine, load(tmp_path)).name == "sum"
 
 

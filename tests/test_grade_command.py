@@ -109,11 +109,11 @@ def test_a_second_run_grades_what_is_new_alone(course):
     course.hand_in("bob")
     status, printed, found = course.grade()
     assert status == 0 and set(found) == {"ada", "bob"}
-    assert "1 graded before" in printed
+    assert "1 unchanged since graded" in printed
     course.hand_in("ada", square=WRONG)  # handed in again
     _, printed, found = course.grade()
-    assert "1 graded before" in printed and found["ada"]["points"] == 8
-    assert "graded before" not in course.grade(course.handed, "--again")[1]
+    assert "1 unchanged since graded" in printed and found["ada"]["points"] == 8
+    assert "unchanged since graded" not in course.grade(course.handed, "--again")[1]
 
 
 def test_a_changed_exercise_is_graded_again(course):
@@ -122,7 +122,7 @@ def test_a_changed_exercise_is_graded_again(course):
     file = course.exercises / "small.ipynb"
     file.write_text(file.read_text().replace("label(2)", "label(3)"))
     _, printed, found = course.grade()
-    assert "graded before" not in printed and found["ada"]["points"] == 5
+    assert "unchanged since graded" not in printed and found["ada"]["points"] == 5
 
 
 # begins, and waits for its end: the test interrupts meanwhile
@@ -146,7 +146,7 @@ def test_what_is_finished_when_grading_ends_early_is_not_run_twice(course, numbe
         assert set(course.grades()) == {"ada"}
     course.hand_in("bob")
     status, printed, found = course.grade(course.handed, "-j1", "--no-sandbox")
-    assert status == 0 and "1 graded before" in printed
+    assert status == 0 and "1 unchanged since graded" in printed
     assert {one["points"] for one in found.values()} == {10}
 
 

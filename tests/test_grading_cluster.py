@@ -151,7 +151,7 @@ def test_a_killed_worker_changes_no_grade(crew, tmp_path, capfd):
     points = [found[learner]["points"] for learner in ("ada", *"bcdef")]
     assert points == [10, 8, 10, 8, 10, 8]
     assert graded(crew, tmp_path, "--cluster", crew.address) == (0, found)
-    assert "6 graded before" in capfd.readouterr().err
+    assert "6 unchanged since graded" in capfd.readouterr().err
     assert graded(crew, tmp_path, "--again") == (0, found)  # by this machine
 
 

@@ -1,6 +1,7 @@
 """Grades shown to people and written for programs."""
 
 import csv
+import dataclasses
 import html
 import io
 import json
@@ -12,7 +13,16 @@ from rich.console import Console
 
 from course_lib import release
 from course_lib.errors import UsageError
-from course_lib.grading import files, grades, overview, pages, table, tally, wording
+from course_lib.grading import (
+    bar,
+    files,
+    grades,
+    overview,
+    pages,
+    table,
+    tally,
+    wording,
+)
 from course_lib.grading.grades import Grade, Task
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b[0m [red]x[/]\r\n=1+1\u202e\udc80"
@@ -34,6 +44,11 @@ def answers(learner, outcomes, **more):
     """A grade with the exercises 4.1, 4.2 … of these outcomes."""
     tasks = [task(f"4.{n}", outcome) for n, outcome in enumerate(outcomes, 1)]
     return grade(learner, *tasks, **more)
+
+
+def people(*outcomes):
+    """A grade with these outcomes for each learner."""
+    return [answers(f"learner {n}", some) for n, some in enumerate(outcomes)]
 
 
 def hostile():
@@ -201,8 +216,39 @@ def test_a_single_submission_is_shown_in_full():
     assert shown(one) == (
         f"ada, {NOTEBOOK}: 0 of 2 points\n\n"
         f"✗ 4.1 not yet, 0 of 2 points\n  {MISTAKE}\n    --> 3  code\n  Hint: Pad it.\n"
-        "\nMended before grading:\n  - 4.2 was text\n"
+        "\nMended or left out:\n  - 4.2 was text\n"
     )
+
+
+def test_a_learner_who_grades_several_notebooks_reads_why(tmp_path):
+    wrong = task("4.1", grades.NOT_YET, message=MISTAKE, hint="Pad it.")
+    open_ = task("4.2", grades.NOT_STARTED, message="Write it in the cell above.")
+    other = grade("ada", task("5.1"), notebook="05_shared_tensors")
+    text = shown(grade("ada", wrong, open_, repairs=("4.2 was text",)), other)
+    assert text.endswith(
+        f"\n✗ 4.1 not yet, 0 of 2 points\n  {MISTAKE}\n  Hint: Pad it.\n"
+        f"\nMended or left out in {NOTEBOOK}:\n  - 4.2 was text\n"
+    )
+    assert MISTAKE not in shown(grade("ada", wrong), grade("bob", wrong))
+
+
+def test_of_several_files_of_a_learner_the_best_counts_and_it_is_said(tmp_path):
+    tries = people([grades.NOT_YET, grades.RIGHT], [grades.RIGHT, grades.RIGHT])
+    tries = [dataclasses.replace(one, learner="ada") for one in tries]
+    found = [*tries, answers("bob", [grades.NOT_YET, grades.RIGHT])]
+    assert f"{NOTEBOOK}: 3.0 of 4 points on average, 2 graded" in shown(*found)
+    assert "The best of several files counts: ada\n" in shown(*found)
+    assert "Most missed: 4.1 by 1 of 2" in shown(*found)
+    assert "of several files the best counts: ada" in overview.content(found)["facts"]
+    pages.write_pages(found, tmp_path)
+    assert "ada : 4 of 4 points" in plain(page(tmp_path, "ada"))
+
+
+def test_whose_notebook_was_mended_is_said_to_the_teacher():
+    mended = grade("ada", task("4.1"), repairs=("4.2 was text",))
+    found = [mended, grade("bob", task("4.1"))]
+    assert "Mended or left out (--html tells what): ada\n" in shown(*found)
+    assert "1 mended (their pages tell what)" in overview.content(found)["facts"]
 
 
 def test_a_single_submission_that_failed_shows_no_points():
@@ -238,7 +284,7 @@ def test_progress_is_a_plain_line_per_submission_outside_a_terminal():
     file = io.StringIO()
     # as in a log of continuous integration
     console = Console(file=file, width=20, force_terminal=True)
-    with table.Progress(2, console) as progress:
+    with bar.Progress(2, console) as progress:
         progress.start("[red]a")
         progress.finish("[red]a", answers("[red]a", [grades.RIGHT]))
         progress.finish("b", failed("b"))
@@ -253,7 +299,7 @@ def test_progress_in_a_terminal_shows_how_many_are_done_and_what_is_in_work(
     monkeypatch.setenv("TERM", "xterm")
     file = Terminal()
     console = Console(file=file, width=80, force_terminal=True, force_interactive=True)
-    with table.Progress(2, console) as progress:
+    with bar.Progress(2, console) as progress:
         progress.start("ada")
         progress.start("\x1b[5m[red]bob")
         progress.finish("ada", answers("ada", [grades.RIGHT]))
@@ -378,7 +424,7 @@ def test_a_learner_sees_points_sentence_hint_and_code(tmp_path):
     for part in ("ada : 0 of 2 points", "✗ 4.1 not yet", MISTAKE, "Hint Pad it first."):
         assert part in text
     assert "<pre>  --&gt; 3  a = b</pre>" in page(tmp_path, "ada")
-    assert "Mended before grading 4.2 was text" in text
+    assert "Mended or left out 4.2 was text" in text
 
 
 def test_a_learner_sees_no_exercises_where_the_grader_failed(tmp_path):
@@ -424,7 +470,7 @@ def test_pages_load_nothing_and_run_nothing(tmp_path):
 
 
 def test_the_overview_says_which_exercise_most_people_missed():
-    missed = [answers("ada", [grades.RIGHT, grades.NOT_YET])] * 2
+    missed = people(*[[grades.RIGHT, grades.NOT_YET]] * 2)
     right = answers("bob", [grades.NOT_STARTED, grades.RIGHT])
     seen = overview.content([*missed, right])
     assert seen["missed_title"] == "4.2 was missed by 2 of 3, more than any other"
@@ -435,8 +481,7 @@ def test_the_overview_says_which_exercise_most_people_missed():
 
 
 def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
-    found = [answers("ada", [outcome]) for outcome in (grades.LATE, grades.CRASHED)]
-    seen = overview.content(found)
+    seen = overview.content(people([grades.LATE], [grades.CRASHED]))
     assert [bar["label"] for bar in seen["bars"]] == [
         "4.1: 2 too slow, crashed or suspect"
     ]
@@ -444,12 +489,12 @@ def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
 
 
 def test_the_overview_does_not_call_one_of_two_equals_the_most_missed():
-    seen = overview.content([answers("ada", [grades.NOT_YET] * 2)] * 2)
+    seen = overview.content(people(*[[grades.NOT_YET] * 2] * 2))
     assert seen["missed_title"] == "4.1 was missed by 2 of 2"
 
 
 def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
-    seen = overview.content([*[answers("ada", [grades.RIGHT])] * 2, failed()])
+    seen = overview.content([*people([grades.RIGHT], [grades.RIGHT]), failed()])
     assert seen["title"] == "3 submissions: 100 % of the points on average"
     assert "1 not graded, because the grader failed" in seen["facts"]
     assert seen["plots_title"].startswith("The mean is 2.0 of 2 points, and half of")
@@ -458,7 +503,7 @@ def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
 
 def test_the_overview_says_what_half_of_all_reach():
     points = [[grades.RIGHT] * n + [grades.NOT_YET] * (3 - n) for n in range(4)]
-    seen = overview.content([answers("ada", outcomes) for outcomes in points])
+    seen = overview.content(people(*points))
     assert seen["plots_title"].endswith("and half of the 4 have 4 or more")
 
 

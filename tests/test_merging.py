@@ -9,10 +9,11 @@ import nbformat
 import pytest
 from nbval.plugin import find_comment_markers
 
-from course_lib.grading import merging
+from course_lib.grading import cells, paper
 from course_lib.grading.assignment import load, role
 from course_lib.grading.cells import defined
-from course_lib.grading.merging import canaries, merge
+from course_lib.grading.merging import merge
+from course_lib.grading.paper import canaries
 
 ROOT = Path(__file__).parents[1]
 NAME = "04_distributed_data_parallel"
@@ -26,7 +27,7 @@ def assignment():
 
 def handed(folder="exercises"):
     """What a learner of stage 04 has, to be changed by a test."""
-    return merging.parse((ROOT / folder / f"{NAME}.ipynb").read_bytes())
+    return cells.parse((ROOT / folder / f"{NAME}.ipynb").read_bytes())
 
 
 def at(notebook, name):
@@ -180,6 +181,67 @@ def test_an_answer_that_was_split_inside_its_function_is_joined(assignment, keep
     metadata = cell(mine, "answer-4-1")["metadata"] if keeps else {}
     put(mine, "answer-4-1", body, metadata=metadata)
     assert source(merge(mine, assignment), "answer-4-1") == ANSWER
+
+
+OLD = "def shard_indices(num_samples, rank, world_size):\n    return ["
+
+
+def attempts(*, above=(), below=()):
+    """What is merged of an answer with older attempts around it."""
+    mine = handed()
+    metadata = cell(mine, "answer-4-1")["metadata"]
+    write(mine, "answer-4-1", ANSWER)
+    for number, source in enumerate(above):
+        old = {**copy.deepcopy(cell(mine, "answer-4-1")), "id": f"above-{number}"}
+        mine["cells"].insert(at(mine, "answer-4-1"), old | {"source": source})
+    for source in below:
+        put(mine, "check-4-1", source, metadata=metadata)
+    return mine
+
+
+def test_an_older_attempt_above_runs_in_a_cell_of_its_own(assignment):
+    merged = merge(attempts(above=[f"%%time\n{OLD}"]), assignment)
+    assert source(merged, "answer-4-1") == ANSWER
+    assert source(merged, "own-answer-4-1-1") == f"%%time\n{OLD}"
+    assert ids(merged).index("own-answer-4-1-1") < ids(merged).index("answer-4-1")
+    assert merged.repairs == ["answer-4-1 was there 2 times: the last of them counts"]
+
+
+def test_an_older_attempt_below_the_check_does_not_count(assignment):
+    merged = merge(attempts(below=[f"{OLD}0]"]), assignment)
+    assert source(merged, "answer-4-1") == ANSWER
+    assert f"{OLD}0]" not in [one["source"] for one in merged.cells]
+    assert merged.repairs == [
+        "answer-4-1 was there 2 times: the last above its check counts"
+    ]
+
+
+def test_of_attempts_that_all_stand_below_the_check_the_last_counts(assignment):
+    mine = attempts(below=[ANSWER, f"{OLD}0]"])
+    remove(mine, "answer-4-1")
+    merged = merge(mine, assignment)
+    assert source(merged, "answer-4-1") == ANSWER  # the last put is the first below
+    assert source(merged, "own-answer-4-1-1") == f"{OLD}0]"
+
+
+def test_a_helper_between_two_attempts_runs_where_it_stood(assignment):
+    merged = merge(attempts(above=[OLD, "def pad(): pass"]), assignment)
+    assert source(merged, "own-answer-4-1-2") == "def pad(): pass"
+
+
+def test_an_answer_that_was_merged_into_the_check_above_is_found(assignment):
+    mine = handed("solutions")
+    answer = "".join(remove(mine, "answer-4-2")["source"])
+    check = "".join(cell(mine, "check-4-1")["source"])
+    write(mine, "check-4-1", f"{check}\n\n{answer}\n\ncl.check('4.1', print)")
+    merged = merge(mine, assignment)
+    first = next(line for line in answer.split("\n") if line.startswith("def "))
+    assert source(merged, "answer-4-2").startswith(first)
+    assert "cl.check" not in source(merged, "answer-4-2")
+    assert merged.repairs == [
+        "check-4-1 was changed: the original ran",
+        "answer-4-2 was missing: found in check-4-1",
+    ]
 
 
 def test_a_copy_of_the_stub_does_not_undo_the_answer(assignment):
@@ -412,12 +474,12 @@ def test_comments_for_nbval_lose_their_effect_and_no_line_moves(assignment, mark
 
 
 def test_what_no_file_can_hold_spoils_one_cell_alone(assignment):
-    mine = merging.parse(json.dumps(handed()).encode())
+    mine = cells.parse(json.dumps(handed()).encode())
     write(mine, "answer-4-1", f"{ANSWER}\n'\ud800\x00'")
     put(mine, "setup", "1", id="\ud800")
     merged = merge(mine, assignment)
     assert source(merged, "answer-4-1") == f"{ANSWER}\n'\ufffd\ufffd'"
-    json.dumps(merging.notebook(merged), ensure_ascii=False).encode()
+    json.dumps(paper.notebook(merged), ensure_ascii=False).encode()
     assert merged.repairs == [
         "answer-4-1 had characters that no file can hold: replaced"
     ]
@@ -483,7 +545,7 @@ def test_two_checks_of_one_answer_have_a_canary_each(tmp_path):
 def test_a_cell_that_is_replaced_raises_its_sentence(assignment):
     merged = merge(handed(), assignment)
     why = {"answer-4-1": "it said \"no\" and 'ended'"}
-    ran = merging.notebook(merged, canary=True, replaced=why)
+    ran = paper.notebook(merged, canary=True, replaced=why)
     with pytest.raises(RuntimeError, match="and 'ended'"):
         exec(cell(ran, "answer-4-1")["source"])
     assert merged.cells == list(assignment.cells)  # what was merged stays
@@ -510,7 +572,7 @@ def test_a_notebook_of_another_course_merges(tmp_path):
         "help was missing: the original ran",
         "sum-test was changed: the original ran",
     ]
-    nbformat.validate(merging.notebook(merged, canary=True))
+    nbformat.validate(paper.notebook(merged, canary=True))
 
 
 SPOILS = [
@@ -538,7 +600,7 @@ def test_whatever_happens_each_check_is_there_once_in_its_place(assignment):
     given = [own for own in assignment.cells if role(own) != "answer"]
     for seed in range(200):
         merged = merge(spoiled(seed), assignment)
-        ran = merging.notebook(merged, canary=True)
+        ran = paper.notebook(merged, canary=True)
         nbformat.validate(ran)
         names = ids(merged)
         assert len({one["id"] for one in ran["cells"]}) == len(ran["cells"]), seed

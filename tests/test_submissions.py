@@ -109,7 +109,7 @@ TREES = {
     "one learner": ("week4", ["jane/course/exercises/04.ipynb"], ["jane"]),
     "one learner's course": (
         "week4",
-        ["jane/exercises/04.ipynb", "jane/solutions/04.ipynb"],
+        ["jane/exercises/04.ipynb", "jane/exercises/05.ipynb"],
         ["jane", "jane"],
     ),
     "one learner's folders": (
@@ -127,7 +127,8 @@ TREES = {
     "copies of one exercise": ("jane", ["04_a.ipynb", "04_a (1).ipynb"], ["jane"] * 2),
     "one exercise of several": ("w", ["04_b.ipynb", "04_c.ipynb"], ["04_b", "04_c"]),
     "own exercises": ("me/exercises", ["04.ipynb", "mine.ipynb"], ["me", "me"]),
-    "own course": ("me", ["exercises/04.ipynb", "solutions/04.ipynb"], ["me", "me"]),
+    "own course": ("me", ["exercises/04.ipynb", "exercises/05.ipynb"], ["me", "me"]),
+    "own solutions": ("me", ["solutions/04.ipynb"], ["me"]),
     "another's folder name in a home": (
         "home",
         [f"bo/{MOODLE}/04.ipynb", "jane/04.ipynb"],
@@ -152,6 +153,22 @@ def test_a_zip_file_tells_it_as_its_folder_does(tmp_path, case):
     named, files, expected = TREES[case]
     path = write(tmp_path, f"{named}.zip", content=zipped(*files))
     assert learners(path) == expected
+
+
+@pytest.mark.parametrize("course", ["jane/course", "week4/jane/course", "."])
+def test_solutions_and_lessons_beside_exercises_are_nobodys_hand_in(tmp_path, course):
+    write(tmp_path / course, "exercises/04.ipynb", "solutions/04.ipynb")
+    write(tmp_path / course, "notebooks/04.ipynb")
+    write(tmp_path, "bo/solutions/04.ipynb")  # with no exercises beside it
+    found = [one.source for one in collect([tmp_path])]
+    assert len(found) == 2 and any("exercises" in one for one in found), found
+    assert any("bo/solutions" in one for one in found), found
+
+
+def test_an_exercise_of_a_course_that_is_named_itself_is_its_owners(tmp_path):
+    write(tmp_path / "jane/exercises", "04_ddp.ipynb", "mine.ipynb")
+    folder = tmp_path / "jane/exercises"
+    assert learners(folder / "04_ddp.ipynb", folder / "mine.ipynb") == ["jane", "mine"]
 
 
 def test_a_notebook_named_alone_is_called_by_its_file_or_its_platform(tmp_path):

@@ -20,12 +20,16 @@ class Absent(CourseError):
 
 @dataclass(frozen=True)
 class Check:
-    """A check of an exercise: the id of its cell, its points, its time in seconds."""
+    """A check of an exercise: the id of its cell, its points, its time in seconds.
+
+    What it shows begins with `passed` if the answer is right.
+    """
 
     cell: str
     exercise: str
     points: float
     timeout: float | None = None
+    passed: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,9 @@ def _check(cell):
     timeout = _course(cell).get("timeout")
     timeout = float(timeout) if type(timeout) in (int, float) and timeout > 0 else None
     points = float(cells.grader(cell)["points"])
-    return Check(cell["id"], exercise(name) or name, points, timeout)
+    number = exercise(name) or name
+    passed = f"✓ {number} right" if "cl.check(" in cells.source(cell) else ""
+    return Check(cell["id"], number, points, timeout, passed)
 
 
 def _course(holder):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
 
@@ -174,6 +175,16 @@ def defined(text: str, *, nested: bool = False) -> list[str]:
         if nested or not match["indent"]:
             found += re.findall(r"\w+", match["name"] or match["targets"])
     return [name for name in dict.fromkeys(found) if not iskeyword(name)]
+
+
+def beginning_with(names: Iterable[str], text: str) -> str:
+    """A source from the first definition of one of the names on, without checks."""
+    starts = (
+        match.start()
+        for match in _DEFINED.finditer(text)
+        if not match["indent"] and match["name"] in names
+    )
+    return re.sub(r"^cl\.check\(.*$", "", text[next(starts, 0) :], flags=re.MULTILINE)
 
 
 def imported(text: str) -> list[str]:

@@ -111,13 +111,15 @@ def _report(desk, asked):
 
     from course_lib.grading import files, pages, table
 
-    found, written = list(desk.found.values()), True
+    found, written = desk.graded(), True
     for write, place in (
         (files.write_json, asked.json if asked.json != "-" else None),
         (files.write_csv, asked.csv),
         (pages.write_pages, asked.html),
     ):
-        if place:
+        if place and desk.interrupted and Path(place).exists():
+            print(f"left as it was, since this is not all: {place}", file=sys.stderr)
+        elif place:
             written &= _written(write, found, Path(place))
     if asked.json == "-":
         print(files.as_json(found), end="")
@@ -133,6 +135,8 @@ def _report(desk, asked):
 
 def _hidden(asked):
     """What no notebook may see: what others handed in, and what they got."""
+    with contextlib.suppress(OSError):  # the book says so when it cannot keep a grade
+        asked.state.mkdir(parents=True, exist_ok=True)
     outputs = [asked.state, asked.html, asked.csv, asked.json]
     named = [*asked.paths, *(Path(one) for one in outputs if one)]
     # the folder of a file; the course itself is seen all the same, without the file
@@ -152,11 +156,13 @@ def _written(write, found, place):
 
 def _notes(desk):
     if desk.known:
-        yield f"{desk.known} graded before, and not run again (--again does)"
+        yield f"{desk.known} unchanged since graded, and not run again (--again does)"
     if desk.unkept:
         yield f"grades are not kept for a later run: {desk.unkept}"
     if desk.interrupted:
-        yield "interrupted: the same command goes on where it was"
+        left, again = f"interrupted, {desk.left} not graded", " again" * desk.again
+        goes_on = "begins anew" if desk.again else "goes on where it was"
+        yield f"{left}{again}: the same command {goes_on}"
 
 
 def _arguments(args):

@@ -10,43 +10,48 @@ from course_lib.grading.submissions import Submission
 
 
 class Desk:
-    """What a run has found so far; `unkept` says why grades could not be kept."""
+    """What a run has found so far, and how many are left.
+
+    `known` are those that were found in the book; `unkept` says why grades could not
+    be kept there.
+    """
 
     def __init__(self, book: Gradebook, *, again: bool):
         self.book, self.again, self.interrupted = book, again, False
-        self.found, self.known, self.unkept = {}, 0, ""
+        self.found, self.known, self.unkept, self.left = {}, 0, "", 0
 
     def grade_all(self, handed: Sequence[Submission], grader, jobs: int) -> None:
         """Grade all that is not finished yet, `jobs` at a time.
 
         `grader` has a method `grade` that may be called from several threads.
         """
-        from course_lib.grading.table import Progress
+        from course_lib.grading.bar import Progress
 
-        with Progress(len(handed)) as progress, _pool(jobs) as pool:
+        self.left = len(handed)
+        with Progress(self.left) as progress, _pool(jobs) as pool:
 
             def grade(submission):
-                progress.start(submission.source)
-                return grader.grade(submission)
-
-            tickets = {}
-            for submission in handed:
                 place = self.book.place(submission)
                 known = None if self.again else gradebook.find(place)
                 if known:
-                    self.known += 1
-                    self._take(submission, known, progress)
-                else:
-                    tickets[pool.submit(grade, submission)] = submission, place
-            for ticket in as_completed(tickets):
-                submission, place = tickets[ticket]
-                grade = ticket.result()
-                self._keep(grade, place)
-                self._take(submission, grade, progress)
+                    return known, True
+                progress.start(submission.source)
+                made = grader.grade(submission)
+                self._keep(made, place)  # here, since an interruption ends the rest
+                return made, False
 
-    def _take(self, submission, grade, progress):
-        self.found[submission] = grade
-        progress.finish(submission.source, grade)
+            tickets = {pool.submit(grade, one): one for one in handed}
+            for ticket in as_completed(tickets):
+                submission, (made, known) = tickets[ticket], ticket.result()
+                self.found[submission] = made
+                self.known += known
+                self.left -= 1
+                progress.finish(submission.source, made)
+
+    def graded(self) -> list:
+        """The grades in the order of learners, whichever was done first."""
+        order = sorted(self.found, key=lambda one: (one.learner.casefold(), one.source))
+        return [self.found[one] for one in order]
 
     def _keep(self, grade, place):
         try:

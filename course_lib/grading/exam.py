@@ -23,6 +23,7 @@ _LONGEST = 4000  # characters of an error that are kept
 _DYING = 10.0  # seconds that a killed process may take
 _START = 0.05  # seconds between two questions to a kernel that starts
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PLACE = re.compile(r"\(\d+\.py, line (\d+)\)\Z")
 _OPTIONS = (
     "--nbval-lax",
     "--nbval-current-env",
@@ -83,7 +84,7 @@ class Examiner:
 
     def pytest_runtest_makereport(self, item, call):
         """Report how the cell ended; after the end of its kernel no other is run."""
-        if call.when == "setup" and call.excinfo:
+        if call.when == "setup" and call.excinfo and not item.session.shouldstop:
             wire.send(self.link, {"broken": _short(call.excinfo.value)})
             item.session.shouldstop = "nbval has no kernel"
         if call.when != "call":
@@ -101,7 +102,8 @@ class Examiner:
         said = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
         if errors:
             first = errors[0]
-            said |= {"kind": _short(first.ename)[:80], "text": _short(first.evalue)}
+            text = _located(_short(first.evalue), item.cell.source)
+            said |= {"kind": _short(first.ename)[:80], "text": text}
         elif call.excinfo:
             said |= {"kind": "", "text": _short(str(call.excinfo.value))}
         elif results:
@@ -120,6 +122,14 @@ def _outcome(item, call, ended):
     if ended:
         return "ended"
     return "failed" if call.excinfo else "passed"
+
+
+def _located(text, source):
+    """An error of the syntax with the line of the cell, not of a file in memory."""
+    place, lines = _PLACE.search(text), source.split("\n")
+    if not place or not 0 < int(place[1]) <= len(lines):
+        return text
+    return f"{text[: place.start()]}in line {place[1]}: {lines[int(place[1]) - 1]}"
 
 
 def _short(text):
@@ -176,6 +186,8 @@ class Supervised(RunningKernel):
         until = time.monotonic() + (1e9 if timeout is None else timeout)
         while stream == "shell" or not self.waiting:
             left = until - time.monotonic()
+            if left < 0:  # also where messages come faster than they are read
+                raise queue.Empty
             if stream == "iopub" and self.replied:
                 left = min(left, _SILENCE)
             ready = dict(self.poller.poll(max(0, left) * 1000))
@@ -202,20 +214,26 @@ class Supervised(RunningKernel):
             select.select([self.end], [], [], _DYING)
 
     def _keep(self, message):
-        """Keep a message in line, without its content if the cell shows too much."""
+        """Keep what nbval reads of a message; nothing if the cell shows too much."""
         kind, content = message["msg_type"], message["content"]
         if kind == "error":
-            content["evalue"] = _short(content.get("evalue", ""))
-            content["traceback"] = []  # nbval would keep it, and nobody reads it
+            # nbval would keep a traceback, and nobody reads it
+            content = {k: _short(content.get(k, "")) for k in ("ename", "evalue")}
+            content["traceback"] = []
+        elif kind == "status":
+            content = {"execution_state": _short(content.get("execution_state", ""))}
         elif kind.startswith("comm_"):
             return  # of widgets, for a browser
-        elif kind != "status":
+        else:
             size = len(json.dumps(content))
             self.shown += size
             if self.shown > self.most:
                 self.dropped += size
                 return
-        self.waiting.append(message)
+        parent = {"msg_id": message["parent_header"].get("msg_id")}
+        self.waiting.append(
+            {"msg_type": kind, "parent_header": parent, "content": content}
+        )
 
     def _farewell(self):
         """What the kernel did not show although it replied: an error, then idle."""

@@ -60,7 +60,8 @@ def _row(grade, ids):
 def _cell(text):
     """A text that a spreadsheet shows as it is."""
     plain = wording.line(text, 1000)
-    return f"'{plain}" if plain.startswith(_FORMULA) else plain
+    seen = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
+    return f"'{plain}" if seen.startswith(_FORMULA) else plain
 
 
 def write_json(grades: Sequence[Grade], path: Path) -> None:

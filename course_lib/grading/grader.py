@@ -12,7 +12,7 @@ from pathlib import Path
 
 from course_lib import wire
 from course_lib.errors import CourseError
-from course_lib.grading import cells, merging, verdict
+from course_lib.grading import cells, merging, paper, verdict
 from course_lib.grading.assignment import Absent, Assignment, choose
 from course_lib.grading.grades import (
     CRASHED,
@@ -69,7 +69,7 @@ class Grader:
         began, name = time.monotonic(), ""
         about = {"learner": submission.learner, "source": submission.source}
         try:
-            handed = merging.parse(submission.read())
+            handed = cells.parse(submission.read())
             assignment = choose(handed, self.assignments)
             name = assignment.name
             found = self._graded(merging.merge(handed, assignment))
@@ -98,7 +98,7 @@ class Grader:
         return {
             "status": FLAGGED if suspects else GRADED,
             "tasks": tasks,
-            "repairs": (*merged.repairs, *_cut(ran)),
+            "repairs": (*merged.repairs, *verdict.notes(merged, ran, tasks)),
             "message": flags[0] if suspects else "",
         }
 
@@ -107,7 +107,7 @@ class Grader:
         replaced, until = {}, time.monotonic() + self.options.limits.total
         while True:
             reasons = {cell: why for cell, (_, why) in replaced.items()}
-            notebook = merging.notebook(
+            notebook = paper.notebook(
                 merged, canary=self.options.canary, replaced=reasons
             )
             seconds = max(1.0, until - time.monotonic())
@@ -240,10 +240,3 @@ def _guilty(said, end, *, left, sandbox):
     if left or said.get(last, {}).get("outcome") == "ended":
         return last, CRASHED, "it ended its kernel (a crash, os._exit, a signal)"
     return None
-
-
-def _cut(ran):
-    for name, cell in ran.cells.items():
-        if cell.get("cut"):
-            size = cell["cut"] / 1e6
-            yield f"{name}: {size:.1f} MB of what it shows were left out"

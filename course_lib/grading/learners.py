@@ -9,7 +9,7 @@ The first rule that fits decides:
    (nbgrader's), `home`, and one around everything that has several folders in it.
 4. In `exercises`, `solutions` or `notebooks` it is somebody's own course: the name of
    the folder around it. So it is for files that kept their names (`04_….ipynb`, and
-   there are not two that begin with 04).
+   there are not two that begin with 04), also for one that was named itself.
 5. A file that lies flat among others, or was named itself: its own name.
 """
 
@@ -144,8 +144,9 @@ def _platform(pattern, path, root):
 
 def _name(inner, layout):
     root = layout.root
-    if not inner:
-        return _stem(root.name)
+    if not inner:  # a file that was named itself
+        kept = root.parent.name in _COURSE and _KEPT.fullmatch(_stem(root.name))
+        return root.parent.parent.name if kept else _stem(root.name)
     *folders, file = inner
     course = root.parent.name if root.name in _COURSE else _stem(root.name)
     if folders:

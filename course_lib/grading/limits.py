@@ -24,14 +24,16 @@ class Limits:
     file: int = 500 * _MB  # the largest file, in the sandbox of each writable folder
 
 
-def excess(pids: set[int], limits: Limits, *, files: int = 0) -> str:
+def excess(pids: set[int], limits: Limits, *, files: int = 0, reader: int = 0) -> str:
     """Which limit these processes exceed, as the end of a sentence; else nothing.
 
-    `files` are the bytes of files that are in memory and have names.
+    `files` are the bytes of files that are in memory and have names. What the process
+    `reader` was sent by the others counts as theirs.
     """
     if len(pids) > limits.processes:
         return f"{len(pids)} processes, {limits.processes} are allowed"
     files += proc.held(pids)
+    pids = pids | {reader}
     # pages shared after a fork count in each process, so that this is an upper bound
     if files + sum(map(proc.resident, pids)) <= limits.memory:
         return ""

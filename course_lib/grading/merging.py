@@ -1,17 +1,11 @@
 """One notebook to run: cells and order of the exercise, with the learner's code."""
 
-import builtins
 import copy
 import difflib
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from course_lib.grading import cells, matching
 from course_lib.grading.assignment import Assignment, role
-from course_lib.grading.cells import parse
-
-__all__ = ["Merged", "canaries", "merge", "notebook", "parse"]
 
 _NOTES = 30  # repairs that a report shows
 
@@ -54,6 +48,7 @@ class _Merger:
         self.places = matching.match(handed, assignment)
         self.cells, self.repairs, self.learners = [], [], set()
         self.extras, self.note = 0, self.repairs.append
+        self.checks = {check.cell for check in assignment.checks}
 
     def note_moved(self):
         """Note each cell that is not in the longest run of cells in order."""
@@ -75,10 +70,13 @@ class _Merger:
         self._extras(anchors, 0)
         fill = {"answer": self._answer, "given": self._given, "text": self._text}
         for number, own in enumerate(self.assignment.cells, 1):
-            pairs = zip(self.handed, self.places)
-            mine = [cell for cell, place in pairs if place == own["id"]]
+            mine = self._handed_as(own["id"])
             fill.get(role(own), self._locked)(copy.deepcopy(own), mine)
             self._extras(anchors, number)
+
+    def _handed_as(self, name):
+        pairs = zip(self.handed, self.places)
+        return [cell for cell, place in pairs if place == name]
 
     def _extras(self, anchors, number):
         for cell, place, anchor in zip(self.handed, self.places, anchors):
@@ -134,13 +132,40 @@ class _Merger:
         pieces = [cell for cell in code if cells.plain(cell.source) != stub]
         if len({cells.plain(cell.source) for cell in pieces}) == 1:
             pieces = pieces[:1]
+        whole = [cell for cell in pieces if _holds(cell, own)]
         if not code:
             self._absent(own, "empty" if mine else "missing")
         elif not pieces:
             self.cells.append(own)
+        elif len(whole) > 1:
+            self._several(own, pieces, whole)
         else:
             self._note_answer(name, pieces)
             self._learners(own, matching.joined(pieces))
+
+    def _several(self, own, pieces, whole):
+        """Several attempts: each runs in a cell of its own, as it does in Jupyter.
+
+        What counts is the last one above the check; those below it come too late.
+        """
+        above = [cell for cell in whole if not self._below_check(cell, own)]
+        last = (above or whole)[-1]
+        late = [cell for cell in whole if above and cell not in above]
+        for number, cell in enumerate(pieces, 1):
+            if cell is last:
+                self._learners(own, cell.source)
+            elif cell not in late:
+                self._own(f"own-{own['id']}-{number}", cell.source)
+        which = "above its check" if late else "of them"
+        self.note(f"{own['id']} was there {len(whole)} times: the last {which} counts")
+
+    def _below_check(self, cell, own):
+        here = next(n for n, one in enumerate(self.handed) if one is cell)
+        above = [place for place in self.places[:here] if place in self.checks]
+        return any(self._answers(check, own) for check in above)
+
+    def _answers(self, check, own):
+        return any(one["id"] == own["id"] for one in self.assignment.answers(check))
 
     def _note_answer(self, name, pieces):
         first = pieces[0]
@@ -161,70 +186,23 @@ class _Merger:
                 self.note(f"{own['id']} was {how}: found in {cell['id']}")
                 break
         else:
-            self.note(f"{own['id']} was {how}: its stub ran")
+            place, code = self._in_check(own, wanted) if wanted else ("", "")
+            found = f"found in {place}" if code else "its stub ran"
+            self.note(f"{own['id']} was {how}: {found}")
+            if code:
+                self._learners(own, code)
+                return
         self.cells.append(own)
 
-
-def canaries(merged: Merged) -> list[dict]:
-    """Each check once more, below the stubs of its answers: it must fail there."""
-    by_id = {cell["id"]: cell for cell in merged.assignment.cells}
-    forget, made, taken = _forget(merged), [], set()
-    for check in merged.assignment.checks:
-        for answer in merged.assignment.answers(check.cell):
-            name = cells.free(f"stub-{answer['id']}", taken)
-            taken.add(name)
-            stub = _bare(answer) | {"id": name}
-            if not _complete(stub["source"]):
-                stub["source"] = forget + stub["source"]
-            made.append(stub)
-        made.append(_bare(by_id[check.cell]) | {"id": f"canary-{check.cell}"})
-    return made
+    def _in_check(self, own, wanted):
+        """The check with which an answer was merged by accident, and the answer."""
+        for cell, place in zip(self.handed, self.places):
+            if cell.code and place in self.checks and _holds(cell, own):
+                return place, cells.beginning_with(wanted, cell.source)
+        return "", ""
 
 
-def _complete(stub):
-    """True if a stub takes the place of all that its answer defined.
-
-    One that raises before it defines a name does not; a cell of another language,
-    which begins with %%, is none of Python's.
-    """
-    raises = re.search(r"^raise\b", stub, re.MULTILINE)
-    return stub.startswith("%%") or bool(cells.defined(stub) and not raises)
-
-
-def _bare(cell):
-    """A copy that no other grader takes for the cell itself."""
-    made = copy.deepcopy(cell)
-    made["metadata"].pop("nbgrader", None)
-    return made
-
-
-def _forget(merged):
-    """Code that drops the learner's names, and leaves what the exercise gives.
-
-    Whoever replaced a given function or module is to be found out.
-    """
-    given, names = {*dir(builtins)}, set()
-    for cell in merged.assignment.cells:
-        if role(cell) in ("given", "locked", "check"):
-            given |= {*cells.imported(cell["source"])}
-    for cell in merged.cells:
-        if cell["id"] in merged.learners:
-            names |= {*cells.defined(cell["source"], nested=True)}
-    return f"[globals().pop(name, None) for name in {sorted(names - given)}];\n"
-
-
-def notebook(
-    merged: Merged, *, canary: bool = False, replaced: Mapping[str, str] | None = None
-) -> dict:
-    """The notebook to run, with the canaries at its end if they are wanted.
-
-    `replaced` has, for the id of a cell that must not run again, the sentence with
-    which that cell raises instead.
-    """
-    found = copy.deepcopy(merged.cells) + (canaries(merged) if canary else [])
-    for cell in found:
-        if cell["id"] in (replaced or {}):
-            cell["source"] = f"raise RuntimeError({replaced[cell['id']]!r})"
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": found}
+def _holds(cell, own):
+    """True if a cell defines all that an answer has to."""
+    wanted = {*cells.defined(own["source"])}
+    return bool(wanted) and wanted <= {*cells.defined(cell.source)}

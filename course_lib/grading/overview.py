@@ -72,6 +72,10 @@ def _facts(grades, people):
         facts.append(f"{refused} refused")
     if failed:
         facts.append(f"{failed} not graded, because the grader failed")
+    if mended := sum(bool(grade.repairs) for grade in grades):
+        facts.append(f"{mended} mended (their pages tell what)")
+    if several := tally.twice(grades):
+        facts.append(f"of several files the best counts: {', '.join(several)}")
     if scored < len(grades):
         facts.append("means are of the graded ones")
     return facts

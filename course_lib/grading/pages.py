@@ -71,12 +71,13 @@ def _is_ours(path):
 
 def _learner(learner, found):
     """The page of one learner; nothing of others is in it."""
-    total = wording.total(found)
+    total = tally.total(found)
     return _templates.get_template("learner").render(
         title=f"{wording.name(found[0])}: {total}",
         learner=wording.name(found[0]),
         total=total,
         notebooks=list(map(_notebook, found)),
+        noted=wording.NOTED,
     )
 
 

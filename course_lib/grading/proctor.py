@@ -128,11 +128,13 @@ class _Run:
             if ended in busy:
                 return self._told(nbval)
             files = self.jail.used() if self.jail else 0
-            too_much = limits.excess(self._members(nbval), self.limits, files=files)
+            pids = self._members(nbval)
+            too_much = limits.excess(pids, self.limits, files=files, reader=nbval)
             if not too_much and time.monotonic() > until:
                 too_much = f"{self.limits.total:g} seconds for the whole notebook"
             if too_much:
                 self._kill_members(nbval)
+                limits.kill([nbval])  # before it reads what they still sent
                 return {"end": "limit", "why": too_much}
 
     def _told(self, nbval):
@@ -182,6 +184,7 @@ def _carry(run, number, ready):
 
 def _be_kernel(run, ready, users):
     try:
+        run.job = None  # it names what others handed in
         limits.confine(run.limits, alone=bool(run.jail))
         if run.jail:
             jail.give_up_privileges(run.user, users)

@@ -107,7 +107,7 @@ def _text(name):
 
 def _look(path):
     """Everything at and below one named path, a learner's empty folders included."""
-    found = list(_below(path))
+    found = _handed_in(list(_below(path)))
     notebooks = [one for one in found if one.problem != _EMPTY]
     paths = [one.path for one in notebooks]
     folders = {one.parts: one for one in found if one.problem == _EMPTY}
@@ -116,13 +116,32 @@ def _look(path):
     return [*notebooks, *empty] or [folders[()]]
 
 
+def _handed_in(found):
+    """Without the solutions and lessons that lie beside somebody's exercises."""
+    courses = {
+        one.parts[:number]
+        for one in found
+        for number, part in enumerate(one.parts)
+        if part == "exercises"
+    }
+    return [
+        one
+        for one in found
+        if not any(
+            part in ("solutions", "notebooks") and one.parts[:number] in courses
+            for number, part in enumerate(one.parts)
+        )
+    ]
+
+
 def _below(path):
     place = _Place(path.absolute())
     kind = path.suffix.lower()
     if not os.path.exists(path):
         raise UsageError(
-            f"cannot grade {_text(str(path))}: there is no such file or folder."
-            " Name what was handed in: notebooks, folders or zip files"
+            f"cannot grade {_text(str(path))}: there is no such file or folder. Name"
+            " notebooks, folders or zip files; a single exercise is checked in its"
+            " notebook"
         )
     if os.path.isdir(path):
         return _in_folder(place)

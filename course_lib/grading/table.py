@@ -1,10 +1,8 @@
-"""Grades in a terminal: one in full, several as a table, and how far grading is."""
+"""Grades in a terminal: one in full, several as a table."""
 
-import threading
 from collections import Counter
 from collections.abc import Sequence
 
-import rich.progress
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -34,7 +32,11 @@ def show(grades: Sequence[Grade], console: Console) -> None:
     groups = tally.notebooks(grades).values()
     blocks = [[_table(group, names, console.width)] for group in groups]
     totals = [*_means(grades), *_together(grades), *_most_missed(grades)]
+    totals += _remarks(grades)
     blocks += [list(_legend(grades)), totals, list(_to_look_at(grades))]
+    if len(tally.learners(grades)) == 1:  # who reads their own wants to know why
+        for grade in grades:
+            blocks += _open(grade)
     for number, block in enumerate(filter(None, blocks)):
         for text in [Text(), *block] if number else block:
             console.print(text)
@@ -123,7 +125,16 @@ def _together(grades):
     """All points of a learner who handed in several notebooks."""
     people, points = tally.learners(grades), tally.points(grades)
     if len(people) == 1 and len(points) > 1:
-        yield Text(f"Together {wording.total(grades)}")
+        yield Text(f"Together {tally.total(grades)}")
+
+
+def _remarks(grades):
+    """What a teacher should know, whose page of a learner nobody opens."""
+    if several := tally.twice(grades):
+        yield _Indented(f"The best of several files counts: {', '.join(several)}")
+    mended = dict.fromkeys(wording.name(grade) for grade in grades if grade.repairs)
+    if mended and len(tally.learners(grades)) > 1:
+        yield _Indented(f"{wording.NOTED} (--html tells what): {', '.join(mended)}")
 
 
 def _to_look_at(grades):
@@ -144,24 +155,37 @@ def _show_one(grade, console):
     console.print(Text(head + unit, style="bold"))
     if why := wording.reason(grade):
         console.print(Text(f"{wording.FLAG} {why}", style="yellow"))
-    for task in grade.tasks if unit else ():
-        _show_task(task, console)
-    if grade.repairs:
-        console.print(Text("\nMended before grading:"))
-    for repair in grade.repairs:
-        console.print(_Indented(f"- {wording.line(repair, 300)}"))
+    tasks = map(_told, grade.tasks if unit else ())
+    for block in filter(None, [*tasks, list(_noted(grade))]):
+        for text in [Text(), *block]:
+            console.print(text)
 
 
-def _show_task(task, console):
+def _open(grade):
+    """What was said of each task that was tried and is not right; what was noted."""
+    done = (states.RIGHT, states.NOT_STARTED)
+    tasks = grade.tasks if wording.has_points(grade) else ()
+    yield from (_told(task) for task in tasks if task.outcome not in done)
+    yield list(_noted(grade, f" in {wording.notebook(grade)}"))
+
+
+def _told(task):
+    """The lines on one task."""
     mark = wording.MARKS[task.outcome]
-    head = Text(f"\n{mark} {task.id} {wording.MEANINGS[task.outcome]}", style="bold")
+    head = Text(f"{mark} {task.id} {wording.MEANINGS[task.outcome]}", style="bold")
     head.stylize(_STYLES[task.outcome])
     head.append(f", {wording.amount(task)} points", style="not bold")
-    console.print(head)
-    if said := wording.sentence(task):
-        console.print(_Indented(said))
-    if hint := wording.hint(task):
-        console.print(_Indented(f"Hint: {hint}"))
+    said, hint = wording.sentence(task), wording.hint(task)
+    texts = [said, f"Hint: {hint}" if hint else ""]
+    return [head, *map(_Indented, filter(None, texts))]
+
+
+def _noted(grade, where=""):
+    """The lines on what was mended or left out."""
+    if grade.repairs:
+        yield Text(f"{wording.NOTED}{where}:")
+    for repair in grade.repairs:
+        yield _Indented(f"- {wording.line(repair, 300)}")
 
 
 class _Indented:
@@ -174,70 +198,3 @@ class _Indented:
         for line in self.text.wrap(console, options.max_width - 2):
             line.rstrip()
             yield Text("  ").append_text(line)
-
-
-class Progress:
-    """How far grading is: a bar in a terminal, else a line for each submission done.
-
-    It goes to stderr. Threads may use one together.
-    """
-
-    def __init__(self, total: int, console: Console | None = None):
-        self.total, self.done = total, 0
-        self._console = console or Console(stderr=True)
-        self._working, self._lock = [], threading.Lock()
-        # FORCE_COLOR makes rich call a log file a terminal
-        drawn = self._console.is_interactive and self._console.file.isatty()
-        self._bar = _bar(self._console) if drawn else None
-
-    def __enter__(self):
-        if self._bar:
-            self._bar.start()
-            self._task = self._bar.add_task("", total=self.total)
-        return self
-
-    def __exit__(self, *error):
-        if self._bar:
-            self._bar.stop()
-
-    def start(self, name: str) -> None:
-        """Say that the submission of this name is in work."""
-        with self._lock:
-            self._working.append(name)
-            self._draw()
-
-    def finish(self, name: str, grade: Grade) -> None:
-        """Say that it is done, and what came out."""
-        with self._lock:
-            if name in self._working:
-                self._working.remove(name)
-            self.done += 1
-            self._draw()
-            if not self._bar:
-                self._print(grade)
-
-    def _draw(self):
-        if self._bar:
-            text = wording.line(self._working[0], 30) if self._working else ""
-            self._bar.update(self._task, completed=self.done, description=text)
-
-    def _print(self, grade):
-        parts = (wording.name(grade), wording.notebook(grade), wording.score(grade))
-        text = Text(f"[{self.done}/{self.total}] {' '.join(parts)}")
-        self._console.print(text, soft_wrap=True)
-
-
-def _bar(console):
-    plain = rich.progress.TextColumn("{task.description}", markup=False)
-    return rich.progress.Progress(
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.BarColumn(20),
-        rich.progress.TimeElapsedColumn(),
-        rich.progress.TimeRemainingColumn(),
-        plain,
-        console=console,
-        transient=True,
-        refresh_per_second=2,
-        speed_estimate_period=600,
-        redirect_stdout=False,  # it would go to stderr
-    )

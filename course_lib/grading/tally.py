@@ -2,12 +2,11 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from course_lib.grading import grades
+from course_lib.grading import grades, wording
 from course_lib.grading.grades import Grade
-from course_lib.grading.wording import has_points
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,38 @@ class Points:
         return self.mean / self.max_points if self.max_points else 0.0
 
 
+def best(found: Iterable[Grade]) -> list[Grade]:
+    """Of several files of one learner for a notebook the one with most points.
+
+    What has no points is left out.
+    """
+    tries = {}
+    for grade in filter(wording.has_points, found):
+        tries.setdefault((grade.learner, grade.notebook), []).append(grade)
+    return [max(some, key=lambda grade: grade.points) for some in tries.values()]
+
+
+def total(found: Sequence[Grade]) -> str:
+    """All points of a learner: `7 of 14 points`, and how many notebooks have none."""
+    scored, parts = best(found), []
+    if scored:
+        points = wording.number(sum(grade.points for grade in scored))
+        most = wording.number(sum(grade.max_points for grade in scored))
+        parts.append(f"{points} of {most} points")
+    without = sum(not wording.has_points(grade) for grade in found)
+    if without:
+        parts.append(f"{without} notebook{'s' * (without > 1)} without points")
+    return ", ".join(parts)
+
+
+def twice(found: Iterable[Grade]) -> list[str]:
+    """The learners with several files of one notebook that have points."""
+    scored = list(filter(wording.has_points, found))
+    tries = Counter((grade.learner, grade.notebook) for grade in scored)
+    names = [wording.name(g) for g in scored if tries[g.learner, g.notebook] > 1]
+    return list(dict.fromkeys(names))
+
+
 def notebooks(found: Iterable[Grade]) -> dict[str, list[Grade]]:
     """The grades of each notebook, by its name."""
     return _by("notebook", sorted(found, key=lambda grade: grade.notebook))
@@ -90,7 +121,7 @@ def _ids(group):
 
 def points(found: Iterable[Grade]) -> list[Points]:
     """The points of each notebook; what the grader failed on does not count."""
-    groups = notebooks(filter(has_points, found))
+    groups = notebooks(best(found))
     return [
         Points(
             notebook,
@@ -103,7 +134,7 @@ def points(found: Iterable[Grade]) -> list[Points]:
 
 def counts(found: Iterable[Grade]) -> list[Count]:
     """The outcomes of each exercise, the one that most people missed first."""
-    scored = list(filter(has_points, found))
+    scored = best(found)
     outcomes = {
         (notebook, exercise): Counter()
         for notebook, ids in exercises(scored).items()

@@ -161,7 +161,7 @@ LEARNER = """\
 </article>
 {% endfor %}
 {% if one.repairs %}
-<div class="repairs"><h3>Mended before grading</h3>
+<div class="repairs"><h3>{{ noted }}</h3>
 <ul>{% for repair in one.repairs %}<li>{{ repair }}</li>{% endfor %}</ul></div>
 {% endif %}
 </section>

@@ -1,10 +1,11 @@
 """From what became of the cells of a notebook to the points of its tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from course_lib.grading.assignment import Assignment, Check
 from course_lib.grading.grades import (
+    CRASHED,
     LATE,
     NOT_STARTED,
     NOT_YET,
@@ -12,8 +13,17 @@ from course_lib.grading.grades import (
     SUSPECT,
     Task,
 )
+from course_lib.grading.merging import Merged
 
 _STUBS = ("NotStarted", "NotImplementedError")  # what a stub, or its check, raises
+_FROM_TOP = (
+    "Grading runs the notebook from top to bottom. If it works for you, that name is"
+    " made further down: try Restart Kernel and Run All Cells."
+)
+_SILENT = (
+    "its points are withheld: this check passed and did not say so. Look at what the"
+    " cells before it change."
+)
 _OWN = "CourseError"  # what a check raises that itself failed
 
 
@@ -43,24 +53,43 @@ def tasks(assignment: Assignment, ran: Course, *, canary=False) -> tuple[Task, .
     return tuple(found)
 
 
+def notes(merged: Merged, ran: Course, found: Iterable[Task]) -> Iterator[str]:
+    """What cells did that no task tells."""
+    told = set()
+    for check, task in zip(merged.assignment.checks, found, strict=True):
+        if task.outcome in (CRASHED, LATE):
+            answers = merged.assignment.answers(check.cell)
+            told |= {check.cell, *(answer["id"] for answer in answers)}
+    for name, cell in ran.cells.items():
+        if cell.get("cut"):
+            size = cell["cut"] / 1e6
+            yield f"{name}: {size:.1f} MB of what it shows were left out"
+        if name in ran.replaced.keys() - told:
+            yield f"{name} was left out: {ran.replaced[name][1]}"
+        elif cell.get("outcome") == "late" and name in merged.learners - told:
+            yield f"{name} did not end in {cell['seconds']:.0f} s: it was interrupted"
+
+
 def broken(assignment: Assignment, ran: Course) -> str:
     """What a check said that failed by a fault of its own; else nothing."""
     cells = [ran.cells.get(check.cell, {}) for check in assignment.checks]
     texts = [cell["text"] for cell in cells if cell.get("kind") == _OWN]
-    return texts[0] if texts else ""
+    return f"a check failed, or the notebook makes it so: {texts[0]}" if texts else ""
 
 
 def _judged(assignment, ran, check):
     """Outcome, sentence and hint of one check."""
     cell = ran.cells.get(check.cell, {})
     if cell.get("outcome") == "passed":
-        return RIGHT, cell.get("text", ""), ""
+        said = cell.get("text", "")
+        silent = not cell.get("cut") and not said.startswith(check.passed)
+        return (SUSPECT, _SILENT, "") if silent else (RIGHT, said, "")
     if check.cell in ran.replaced:
         return *ran.replaced[check.cell], ""
     for answer in assignment.answers(check.cell):
         outcome = _unusable(ran, answer["id"])
         if outcome:
-            return *outcome, ""
+            return *outcome, _advice(outcome[1])
     return _failed(cell, ran.cut)
 
 
@@ -88,8 +117,14 @@ def _failed(cell, cut):
     kind = cell.get("kind", "")
     outcome = NOT_STARTED if kind in _STUBS else NOT_YET
     if kind == "NotYet" or kind == "NotStarted":
-        return outcome, *parts(cell["text"])
-    return outcome, _error(cell), ""
+        said, hint = parts(cell["text"])
+        return outcome, said, hint or _advice(said)
+    return outcome, _error(cell), _advice(_error(cell))
+
+
+def _advice(said):
+    """The hint for an error that a notebook does not show while it is worked on."""
+    return _FROM_TOP if "NameError: name " in said else ""
 
 
 def _error(cell):

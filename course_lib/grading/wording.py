@@ -1,7 +1,6 @@
 """Marks and words for grades, and text of submissions made harmless to show."""
 
 import re
-from collections.abc import Sequence
 
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade, Task
@@ -23,6 +22,7 @@ MEANINGS = {
     grades.SUSPECT: "suspect",
 }
 FLAG = "⚑"
+NOTED = "Mended or left out"  # the title of what a grade calls repairs
 _KINDS = {grades.RIGHT, grades.NOT_YET, grades.NOT_STARTED}
 _UNSAID = {
     grades.FLAGGED: "flagged, for a reason that was not given.",
@@ -37,8 +37,11 @@ _ANSI = re.compile(
     r"|(?:\x1b[]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
 )
-# also what turns the direction of the text after it, and halves of characters
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# also what is not seen, or turns the direction of the text after it (Cf in Unicode)
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
+    r"\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _HALF = re.compile(r"[\ud800-\udfff]")
 
 
@@ -90,22 +93,13 @@ def score(grade: Grade) -> str:
     return "refused" if grade.status == grades.REFUSED else "not graded"
 
 
-def total(found: Sequence[Grade]) -> str:
-    """All points of a learner: `7 of 14 points`, and how many notebooks have none."""
-    scored = list(filter(has_points, found))
-    parts = []
-    if scored:
-        points = number(sum(grade.points for grade in scored))
-        most = number(sum(grade.max_points for grade in scored))
-        parts.append(f"{points} of {most} points")
-    without = len(found) - len(scored)
-    if without:
-        parts.append(f"{without} notebook{'s' * (without > 1)} without points")
-    return ", ".join(parts)
-
-
 def sentence(task: Task) -> str:
-    """What the check said, without the mark and outcome that are shown beside it."""
+    """What the check said, without the mark and outcome that are shown beside it.
+
+    Nothing for a task that was not started: the check tells what to do in a notebook.
+    """
+    if task.outcome == grades.NOT_STARTED:
+        return ""
     head = f"{MARKS[task.outcome]} {task.id} {task.outcome}: "
     return clean(task.message).removeprefix(head)
 

@@ -125,7 +125,8 @@ def judge_gradient(seen: dict, expected: dict, *, where: str, why: Callable) -> 
     # relative to the largest entry, for gradients may be small
     off = gap(seen["grads"], expected) / largest(expected)
     if off > CLOSE:
-        how = f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off, expected 0 %"
+        most = f"{100 * CLOSE:g}\N{NO-BREAK SPACE}%"
+        how = f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off, expected at most {most}"
         if off == float("inf"):
             how = "no number (nan)"
         raise Wrong(f"{where}: the gradient is {how}", why(seen["grads"]))
