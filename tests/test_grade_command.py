@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.__main__ import main
-from course_lib.grading import command
+from course_lib.grading import command, jail
+from course_lib.grading.desk import Desk
 from course_lib.grading.grader import Grader
 from course_lib.grading.warm import Template
 from tests import grading
@@ -148,6 +149,39 @@ def test_what_is_finished_when_grading_ends_early_is_not_run_twice(course, numbe
     status, printed, found = course.grade(course.handed, "-j1", "--no-sandbox")
     assert status == 0 and "1 unchanged since graded" in printed
     assert {one["points"] for one in found.values()} == {10}
+
+
+def test_an_interruption_leaves_the_grades_of_a_whole_run_alone(course):
+    mark = course.folder / "began"
+    course.hand_in("ada")
+    course.hand_in("bob", before=WAITING.format(mark=str(mark)))
+    whole = '{"submissions": []}'
+    (course.folder / "grades.json").write_text(whole)
+    process = course.start(course.handed, "-j1", "--no-sandbox", "--again")
+    assert becomes(mark.exists, seconds=60)
+    process.send_signal(signal.SIGINT)
+    printed = " ".join("".join(process.communicate(timeout=20)).split())
+    assert "left as it was, since this is not all: grades.json" in printed
+    assert "interrupted, 1 not graded again: the same command begins anew" in printed
+    assert (course.folder / "grades.json").read_text() == whole
+
+
+def test_grades_are_in_the_order_of_learners_whoever_was_done_first():
+    handed = [grading.Handed(b"", name, source=name) for name in ("bob", "Ada", "carl")]
+    desk = Desk(None, again=False)
+    desk.found = {one: one.learner for one in handed}
+    assert desk.graded() == ["Ada", "bob", "carl"]
+
+
+@pytest.mark.skipif(bool(jail.missing()), reason=jail.missing())
+def test_in_the_first_run_nobody_reads_the_grades_of_others(course):
+    state = str(course.folder / "kept")
+    course.hand_in("ada")
+    look = f"def square(x):\n    raise ValueError(os.listdir({state!r}))"
+    course.hand_in("zed", square=look)
+    found = course.grade(course.handed, "-j1", f"--state={state}")[2]
+    assert os.listdir(state) != []
+    assert found["zed"]["tasks"][0]["message"] == "ValueError: []"
 
 
 def test_a_zip_gives_a_table_and_a_page_for_each_learner(course):

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import course_lib
+from course_lib.grading import exam, grades, jail, verdict
 from course_lib.grading import grader as grader_module
-from course_lib.grading import grades, jail
 from course_lib.grading.assignment import load
 from course_lib.grading.grader import Grader, Options
-from course_lib.grading.limits import Limits
+from course_lib.grading.limits import Limits, excess
 from course_lib.grading.warm import Template
 from tests import grading
 from tests.leftovers import Leftovers, becomes
@@ -519,6 +519,96 @@ def test_an_error_that_is_named_as_the_grader_names_its_own_is_the_learners(grad
     own = "class CourseError(Exception): pass\nraise CourseError('mine')"
     grade = graders().grade(grading.handed(before=own))
     assert (grade.status, grade.points) == (grades.GRADED, 8)
+
+
+FOREVER = "while True: pass"
+
+
+@needs_sandbox
+def test_a_cell_of_ones_own_without_end_is_told_beside_full_points(graders):
+    own = grading.cell("mine", FOREVER)
+    handed = grading.handed(after=FOREVER, change=lambda cells: [*cells, own])
+    grade = graders().grade(handed)
+    assert grade.points == 10
+    assert grade.repairs == (
+        "square did not end in 2 s: it was interrupted",
+        "extra-1 did not end in 2 s: it was interrupted",
+    )
+
+
+@needs_sandbox
+def test_a_cell_of_ones_own_that_ends_the_kernel_is_told_beside_full_points(graders):
+    own = grading.cell("mine", "os._exit(0)")
+    grade = graders().grade(grading.handed(change=lambda cells: [*cells, own]))
+    assert grade.points == 10
+    assert grade.repairs[0].startswith("extra-1 was left out: it ended its kernel")
+
+
+@needs_sandbox
+def test_a_name_from_further_down_gets_the_hint_to_run_all_cells(graders):
+    below = grading.cell("mine", "def later(x): return x * x")
+    late = "def square(x):\n    return later(x)"
+    handed = grading.handed(square=late, change=lambda cells: [*cells, below])
+    task = graders(limits=PATIENT).grade(handed).tasks[0]
+    assert task.message == "NameError: name 'later' is not defined"
+    assert "top to bottom" in task.hint and "Restart Kernel and Run All" in task.hint
+
+
+@needs_sandbox
+def test_an_error_of_the_syntax_is_shown_with_its_line(graders):
+    wrong = "# two lines\ndef square(x)\n    return 0"
+    task = graders(limits=PATIENT).grade(grading.handed(square=wrong)).tasks[0]
+    said = "the cell of the answer fails: SyntaxError: expected ':' in line 2"
+    assert task.message == f"{said}: def square(x)"
+
+
+FLOOD = """
+kernel = get_ipython().kernel
+while True:
+    busy = {"execution_state": "busy"}
+    kernel.session.send(kernel.iopub_socket, "status", busy, kernel.get_parent())
+"""
+
+
+@needs_sandbox
+def test_messages_without_end_do_not_outlast_the_time_of_a_cell(graders):
+    grade = graders().grade(grading.handed(before=FLOOD))
+    assert outcomes(grade) == [grades.LATE, grades.RIGHT, grades.RIGHT], grade
+
+
+def test_what_the_reader_of_a_kernel_was_sent_counts_as_memory():
+    little = Limits(memory=1)
+    assert excess(set(), little) == ""
+    assert "GB of memory" in excess(set(), little, reader=os.getpid())
+
+
+def test_of_a_message_only_what_is_read_is_kept():
+    reader = exam.Supervised.__new__(exam.Supervised)
+    reader.most, reader.shown, reader.dropped, reader.waiting = 99, 0, 0, []
+    about = {"parent_header": {"msg_id": "1", "more": "x" * 99}, "buffers": [b"x" * 99]}
+    reader._keep({"msg_type": "display_data", "content": {"data": {}}, **about})
+    reader._keep(
+        {"msg_type": "status", "content": {"execution_state": "idle"}, **about}
+    )
+    header = {"msg_id": "1"}
+    assert reader.waiting == [
+        {"msg_type": kind, "parent_header": header, "content": content}
+        for kind, content in (
+            ("display_data", {"data": {}}),
+            ("status", {"execution_state": "idle"}),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "said, outcome, points",
+    [("✓ 1.1 right: yes", grades.RIGHT, 2), ("", grades.SUSPECT, 0)],
+)
+def test_a_check_that_passes_and_does_not_say_so_is_suspect(said, outcome, points):
+    course = load(Path(__file__).parents[1] / "exercises")[0]
+    ran = verdict.Course({"check-1-1": {"outcome": "passed", "text": said}})
+    task = verdict.tasks(course, ran)[0]
+    assert (task.id, task.outcome, task.points) == ("1.1", outcome, points)
 
 
 @needs_sandbox

@@ -10,7 +10,7 @@ import pytest
 import course_lib as cl
 from course_lib import progress
 from course_lib.errors import UsageError
-from course_lib.exercises import exercises
+from course_lib.exercises import NotYet, exercises
 from tests.kernels import Kernel, error, shown
 
 pytestmark = pytest.mark.slow
@@ -145,6 +145,15 @@ def test_the_last_hint_says_that_it_is_the_last():
     assert last.endswith(end)
     assert again == last
     assert cl.hint("4.1", 3)._repr_markdown_().endswith(end)
+
+
+def test_a_summary_says_that_the_last_check_was_not_right_any_more():
+    cl.check("4.1", answer(RIGHT))
+    assert row("4.1")[3] == "right at once"
+    with pytest.raises(NotYet):
+        cl.check("4.1", lambda num_samples, rank, world_size: [])
+    assert row("4.1")[0] == "✓"
+    assert row("4.1")[3] == "right at once, the last check not yet"
 
 
 def test_a_summary_counts_what_is_right_and_the_minutes_of_the_others():
