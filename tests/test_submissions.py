@@ -400,6 +400,27 @@ def test_a_file_that_vanished_is_refused(tmp_path, name):
     assert "No such file" in refusal(one)
 
 
+def test_each_zip_file_is_opened_once_for_all_that_is_in_it(tmp_path, monkeypatch):
+    inner = zipped("04.ipynb", "05.ipynb")
+    names = [f"learner {n}.zip" for n in range(4)]
+    path = write(tmp_path, "week4.zip", content=zipped(*names, content=inner))
+    found, opened = collect([path]), []
+    monkeypatch.setattr(archives, "open_zip", counted(archives.open_zip, opened))
+    for _ in range(2):
+        assert {one.read() for one in found[:2]} == {NOTEBOOK}
+    assert len(opened) == 2
+    assert {one.read() for one in found} == {NOTEBOOK} and len(found) == 8
+    assert len(opened) == 2 + 3
+
+
+def counted(function, calls):
+    def call(*args):
+        calls.append(args)
+        return function(*args)
+
+    return call
+
+
 def test_another_zip_file_in_its_place_is_refused(tmp_path):
     path = write(tmp_path, "week4.zip", content=zipped("jane.ipynb", "bo.ipynb"))
     bo, jane = collect([path])

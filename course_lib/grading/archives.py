@@ -3,17 +3,21 @@
 A zip file is written by a learner: every number in it may be a lie.
 """
 
+import functools
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from io import BytesIO, FileIO
 from typing import BinaryIO
 
 LARGEST = 20_000_000  # bytes of a notebook, and of a zip file's table of contents
 _LARGEST_ZIP = 5 * LARGEST  # bytes of a zip file in a zip file: it is held in memory
 _MOST = 100_000  # files in a zip file
+_KEPT = 2  # zip files that are kept open: one of a class, one in it
+_archives, _turn = {}, threading.Lock()
 _ENCRYPTED, _UTF8 = 0x1, 0x800  # bits in the flags of a member
 
 _DAMAGED = "a damaged zip file: pack it again, or hand in the notebook itself"
@@ -42,6 +46,13 @@ class _Modest:
         if size > self.most:
             raise Refused(_MANY)
         return self.file.read(size)
+
+
+class _Own(FileIO):
+    """A file that is closed when nobody has it any more, without a warning."""
+
+    def __del__(self):
+        self.close()
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
@@ -80,16 +91,36 @@ def content(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
 
     Each is the number and the name of a member of a zip file. Errors: `Refused`.
     """
+    seen = os.fstat(file.fileno())
     if not members:
-        return _limited(file, os.fstat(file.fileno()).st_size, LARGEST)
-    archive = open_zip(file)
-    (number, name), *inner = members
+        return _limited(file, seen.st_size, LARGEST)
+    key = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    archive = _kept(key, lambda: _Own(os.dup(file.fileno())))
+    for member in members[:-1]:
+        found = _member(archive, member)
+        key = (*key, *member)
+        archive = _kept(key, functools.partial(inner_zip, archive, found))
+    return _inflate(archive, _member(archive, members[-1]), limit=LARGEST)
+
+
+def _kept(key, opened):
+    """The zip file of this key, kept open: a table of contents takes long to read."""
+    with _turn:
+        archive = _archives.pop(key, None)
+        if archive is None:
+            archive = open_zip(opened())
+        while len(_archives) >= _KEPT:
+            _archives.pop(next(iter(_archives)))  # what was not used for longest
+        _archives[key] = archive
+        return archive
+
+
+def _member(archive, member):
+    number, name = member
     found = archive.infolist()[number : number + 1]
     if [one.filename for one in found] != [name]:
         raise Refused(_CHANGED)
-    if inner:
-        return content(inner_zip(archive, found[0]), inner)
-    return _inflate(archive, found[0], limit=LARGEST)
+    return found[0]
 
 
 @contextmanager
