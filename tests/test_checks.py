@@ -38,6 +38,21 @@ def header(path, name):
     return found and found[1]
 
 
+def hint_of(path):
+    """Words of the hint that a wrong answer must get."""
+    found = header(path, "hint")
+    assert found, (
+        f"{place(path)} has no line `# hint: `; write one at its head, with words of"
+        " the hint that the check gives"
+    )
+    return found
+
+
+def place(path):
+    """Where an answer is, as a message names it."""
+    return path.relative_to(HERE.parent)
+
+
 def words(text):
     """The text in one line: a notebook breaks the lines of a message."""
     return " ".join(text.split())
@@ -65,7 +80,12 @@ def answer_cell(exercise):
 
 
 def notebook_of(exercise):
-    return next(one for one in NOTEBOOKS if check_cell(exercise) in cells(one))
+    found = [one for one in NOTEBOOKS if check_cell(exercise) in cells(one)]
+    assert found, (
+        f"no notebook in exercises/ has the check of {exercise}; make it with:"
+        " .venv/bin/python -m course_lib release"
+    )
+    return found[0]
 
 
 class Desk:
@@ -157,6 +177,7 @@ class Examination:
 
     def __call__(self, path):
         """The task of this answer."""
+        notebook_of(path.parent.name)  # without one nobody grades it
         if path not in self.tasks:  # its own test was not chosen
             self.tasks[path] = Future()
             self._grade([path])
@@ -221,7 +242,10 @@ def answered(graders, request):
 @pytest.mark.parametrize("path", RIGHT, ids=names(RIGHT))
 def test_a_right_answer_gets_all_points(answered, path):
     task = answered(path)
-    assert task.outcome == grades.RIGHT, task
+    assert task.outcome == grades.RIGHT, (
+        f"the check does not find {place(path)} right ({task.outcome}), it said:"
+        f" {task.message} {task.hint}"
+    )
     assert f"✓ {path.parent.name} right" in task.message
     assert task.points == task.max_points > 0
 
@@ -240,9 +264,15 @@ def test_the_checks_of_devices_accept_right_answers_on_real_gpus(answered, exerc
 def test_a_wrong_answer_gets_no_points_and_its_hint(answered, path):
     task = answered(path)
     said = task.message
-    assert task.outcome == grades.NOT_YET and task.points == 0, task
+    wanted = hint_of(path)
+    assert task.outcome == grades.NOT_YET and task.points == 0, (
+        f"the check does not find {place(path)} wrong ({task.outcome}), it said: {said}"
+    )
     assert said.startswith(f"✗ {path.parent.name} not yet"), said
-    assert header(path, "hint") in words(task.hint), task
+    assert wanted in words(task.hint), (
+        f"{place(path)} gets the hint {words(task.hint)!r}, and the words after"
+        f" `# hint: ` at its head are {wanted!r}; change one of them"
+    )
     assert "site-packages" not in said and "course_lib/" not in said, said
 
 
@@ -254,8 +284,12 @@ def test_each_mistake_has_a_hint_of_its_own(answered, exercise):
     said = {path: words(answered(path).message + answered(path).hint) for path in paths}
     for path in paths:
         others = [other for other in paths if mistake[other] != mistake[path]]
-        shared = [p.name for p in others if header(path, "hint") in said[p]]
-        assert not shared, (path.name, shared)
+        shared = [p.name for p in others if hint_of(path) in said[p]]
+        assert not shared, (
+            f"the hint of {place(path)} is also what {', '.join(shared)} gets. Let the"
+            " check give each mistake a hint of its own. If both make the same"
+            f" mistake, write `# same as: {path.name}` below the hint of the other"
+        )
 
 
 @pytest.mark.slow
@@ -275,6 +309,8 @@ def test_a_solution_gets_all_points_and_no_check_is_vacuous(
 ):
     solution = HERE.parent / "solutions" / notebook.name
     found = graders["canary"].grade(Handed(solution.read_bytes()))
+    lost = [f"{t.id}: {t.message}" for t in found.tasks if t.outcome != grades.RIGHT]
+    assert not lost, f"solutions/{notebook.name} does not pass {'; '.join(lost)}"
     assert found.points == found.max_points > 0 and not found.repairs
     # with canaries, each of which must fail
     assert found.status == grades.GRADED
@@ -294,8 +330,23 @@ def test_a_solution_gets_all_points_and_no_check_is_vacuous(
 def test_every_check_meets_enough_answers(exercise):
     right = [path for path in RIGHT if path.parent.name == exercise]
     wrong = [path for path in WRONG if path.parent.name == exercise]
-    assert len(right) >= 2
-    assert len({header(path, "hint") for path in wrong}) >= 3
+    assert len(right) >= 2, (
+        f"tests/right/{exercise} holds {len(right)} answer{'s' * (len(right) != 1)}, at"
+        " least 2 are needed"
+    )
+    mistakes = {hint_of(path) for path in wrong}
+    assert len(mistakes) >= 3, (
+        f"tests/wrong/{exercise} holds answers with {len(mistakes)} different hints, at"
+        " least 3 are needed"
+    )
+
+
+@pytest.mark.parametrize("exercise", sorted({p.parent.name for p in RIGHT + WRONG}))
+def test_answers_are_to_an_exercise_that_there_is(exercise):
+    assert exercise in exercises(), (
+        f"tests/ has answers to {exercise}, and EXERCISES in the __init__.py of its"
+        f' stage, in course_lib/checks/, has no Exercise("{exercise}", ...): add one'
+    )
 
 
 def mean_loss(line):

@@ -66,6 +66,59 @@ def test_an_exercise_that_does_not_belong_there_is_refused(
     assert solution.read_bytes() == before
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
-    assert draft.main(["4.6", str(tmp_path / "none.ipynb")]) == 1
-    assert "none.ipynb" in capsys.readouterr().err
+def test_options_say_what_the_check_asks_for(solution):
+    words = "4.6 {} --function mean --points 3 --minutes 15 --seconds 90"
+    assert draft.main(words.format(solution).split()) == 0
+    made = {cell.id: cell for cell in release.read(solution).cells}
+    check = made["check-4-6"]
+    assert made["answer-4-6"].source.startswith("def mean():")
+    assert check.source == 'cl.check("4.6", mean)'
+    assert check.metadata.nbgrader.points == 3
+    assert check.metadata.course == {"minutes": 15, "timeout": 90}
+    assert "(about 15 minutes)" in made["text-4-6"].source
+
+
+@pytest.mark.parametrize(
+    "option, why",
+    [
+        ("--function=my mean", "'my mean' is no name of a function"),
+        ("--function=class", "'class' is no name of a function"),
+        ("--points=0", "'0' is no whole number above 0"),
+        ("--minutes=ten", "'ten' is no whole number above 0"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(solution, capsys, option, why):
+    before = solution.read_bytes()
+    with pytest.raises(SystemExit):
+        draft.main(["4.6", str(solution), option])
+    assert why in capsys.readouterr().err
+    assert solution.read_bytes() == before
+
+
+def test_a_draft_ends_with_what_comes_next(solution, capsys):
+    draft.main(["4.6", str(solution)])
+    said = capsys.readouterr().out
+    root = SOLUTIONS.parent
+    for place in ("course_lib/checks/stage04/__init__.py", "INSTRUCTORS.md"):
+        assert place in said
+        assert (root / place).exists()
+    assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said
+    [step] = [line for line in said.splitlines() if "make test" in line]
+    page = (root / "INSTRUCTORS.md").read_text(encoding="utf-8")
+    assert step.removeprefix("- ") in page
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(
+    solution, monkeypatch, capsys
+):
+    monkeypatch.chdir(solution.parents[1])
+    assert draft.main(["4.6", "solutions/none.ipynb"]) == 1
+    assert capsys.readouterr().err == (
+        "there is no notebook solutions/none.ipynb;"
+        f" there are solutions/{solution.name}\n"
+    )
+
+
+def test_a_folder_is_no_notebook(tmp_path, capsys):
+    assert draft.main(["4.6", str(tmp_path)]) == 1
+    assert f"{tmp_path} cannot be read or written" in capsys.readouterr().err
