@@ -184,6 +184,17 @@ def test_in_the_first_run_nobody_reads_the_grades_of_others(course):
     assert found["zed"]["tasks"][0]["message"] == "ValueError: []"
 
 
+def test_other_notebooks_of_who_did_exercises_are_left_out_and_named(course):
+    course.hand_in("ada")
+    other = json.dumps(grading.notebook({}) | {"cells": [grading.cell("x", "1")]})
+    for learner in ("ada", "bob"):
+        (course.handed / learner).mkdir(exist_ok=True)
+        (course.handed / learner / "Untitled.ipynb").write_text(other)
+    _, printed, found = course.grade()
+    assert "left out, since they are no exercises: ada/Untitled.ipynb" in printed
+    assert found["ada"]["points"] == 10 and found["bob"]["status"] == "refused"
+
+
 def test_a_zip_gives_a_table_and_a_page_for_each_learner(course):
     with zipfile.ZipFile(course.folder / "week.zip", "w") as archive:
         for learner in ("Ada L_1", "Bob_2"):

@@ -11,6 +11,10 @@ from course_lib.errors import CourseError, UsageError
 from course_lib.grading import cells
 from course_lib.grading.submissions import Refused
 
+NO_EXERCISE = (
+    "not one of the exercises: it holds none of their answers and checks. Hand in the"
+    " notebook of the folder exercises in which you wrote your answers."
+)
 _ID = re.compile(r"(?!(own|extra|stub|canary)-)[A-Za-z0-9_-]{1,50}")
 
 
@@ -246,10 +250,7 @@ def choose(notebook: dict, assignments: list[Assignment]) -> Assignment:
             f"this notebook holds {cells.short(foreign[0])}, which none of these"
             f" exercises has: {have}. Grade it with those that it was made from."
         )
-    raise Refused(
-        "not one of the exercises: it holds none of their answers and checks. Hand in"
-        " the notebook of the folder exercises in which you wrote your answers."
-    )
+    raise Refused(NO_EXERCISE)
 
 
 def _likeness(handed, assignment, strict):

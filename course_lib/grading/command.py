@@ -1,8 +1,6 @@
 """Grade notebooks that were handed in: files, folders, zips of a learning platform."""
 
-import argparse
 import contextlib
-import math
 import os
 import signal
 import sys
@@ -11,32 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from course_lib.errors import CourseError, UsageError
-from course_lib.grading import grades, jail, submissions
-from course_lib.grading.assignment import load
+from course_lib.grading import arguments, grades, jail, submissions, wording
+from course_lib.grading.assignment import NO_EXERCISE, load
 from course_lib.grading.desk import Desk
 from course_lib.grading.gradebook import Gradebook
 from course_lib.grading.grader import Grader, Options
-from course_lib.grading.limits import Limits
 
-_ROOT = Path(__file__).parents[2]
 _FAILED, _INTERRUPTED = 2, 130  # exit statuses
-_STATUS = """exit status: 0 if all were graded; 2 if the grader could not do its work
-(that is no learner's fault, and gives no points); 130 if it was interrupted. The same
-command goes on where it was: what is finished is not run twice."""
-_MB = 10**6
-_LIMITS = {  # name: unit, what it limits
-    "cell": (1, "seconds for a cell that has no limit of its own"),
-    "total": (1, "seconds for a whole notebook"),
-    "memory": (_MB, "MB of memory, of all its processes together"),
-    "processes": (1, "processes at the same time"),
-    "output": (_MB, "MB of what one cell shows that are kept"),
-    "file": (_MB, "MB in a file; in the sandbox of each folder that can be written"),
-}
 
 
 def main(args: list[str]) -> int:
     """Grade what was named, show and write the grades; the exit status comes back."""
-    asked = _arguments(args)
+    asked = arguments.parse(args, jobs=_Here.jobs)
     sys.stdout.reconfigure(errors="replace")  # a terminal may not know ✓
     try:
         with _interruptible():
@@ -111,7 +95,8 @@ def _report(desk, asked):
 
     from course_lib.grading import files, pages, table
 
-    found, written = desk.graded(), True
+    found, others = _exercises(desk.graded())
+    written = True
     for write, place in (
         (files.write_json, asked.json if asked.json != "-" else None),
         (files.write_csv, asked.csv),
@@ -125,12 +110,26 @@ def _report(desk, asked):
         print(files.as_json(found), end="")
     elif found:
         table.show(found, Console())
+    if others:
+        print(f"left out, since they are no exercises: {others}", file=sys.stderr)
     for note in _notes(desk):
         print(note, file=sys.stderr)
     if desk.interrupted:
         return _INTERRUPTED
     failed = any(grade.status == grades.FAILED for grade in found)
     return _FAILED if failed or not written else 0
+
+
+def _exercises(found):
+    """The grades to report, and the other notebooks of people who did exercises."""
+    learners = {grade.learner for grade in found if grade.tasks}
+    others = [
+        grade
+        for grade in found
+        if grade.message == NO_EXERCISE and grade.learner in learners
+    ]
+    names = ", ".join(wording.line(grade.source) for grade in others)
+    return [grade for grade in found if grade not in others], names
 
 
 def _hidden(asked):
@@ -165,68 +164,6 @@ def _notes(desk):
         yield f"{left}{again}: the same command {goes_on}"
 
 
-def _arguments(args):
-    parser = argparse.ArgumentParser(
-        "python -m course_lib grade",
-        description=__doc__,
-        epilog=_STATUS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add, flag = parser.add_argument, {"action": "store_true"}
-    add("paths", nargs="+", type=Path, metavar="PATH", help="notebook, folder or zip")
-    many = (
-        f"notebooks at the same time, at most one for each core (default: {_Here.jobs})"
-    )
-    add("-j", "--jobs", type=_count, metavar="N", help=many)
-    add(
-        "--cluster",
-        metavar="ADDRESS",
-        help="run on the workers of this Dask scheduler, each --nthreads at once",
-    )
-    add("--json", metavar="FILE", help="write the grades; - is the standard output")
-    add("--csv", type=Path, metavar="FILE", help="write a table for a spreadsheet")
-    add("--html", type=Path, metavar="DIR", help="write a page for each learner")
-    add("--again", **flag, help="run again what is finished")
-    add("--canary", **flag, help="each check that passed must fail with the stub")
-    add(
-        "--sandbox",
-        action=argparse.BooleanOptionalAction,
-        help="run in bubblewrap, which is usual where it works",
-    )
-    add(
-        "--exercises",
-        type=Path,
-        default=_ROOT / "exercises",
-        metavar="DIR",
-        help="the notebooks as they were handed out; else those of this course",
-    )
-    add(
-        "--state",
-        type=Path,
-        default=Path(".grades"),
-        metavar="DIR",
-        help="where finished grades are kept; else .grades here",
-    )
-    limits = parser.add_argument_group("limits for one notebook")
-    for name, (unit, about) in _LIMITS.items():
-        usual = f"{about} (default: {getattr(Limits(), name) / unit:g})"
-        limits.add_argument(f"--{name}", type=_positive, metavar="N", help=usual)
-    return parser.parse_args(args)
-
-
-def _positive(text):
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-
-
-def _count(text):
-    if text.isdecimal() and int(text):
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-
-
 def _options(asked, place):
     """How to run.
 
@@ -241,13 +178,8 @@ def _options(asked, place):
             " only those of people whom you trust.",
             file=sys.stderr,
         )
-    usual, given = Limits(), {}
-    for name, (unit, _) in _LIMITS.items():
-        value = getattr(asked, name)
-        if value is not None:
-            given[name] = type(getattr(usual, name))(value * unit)
     return Options(
-        limits=Limits(**given),
+        limits=arguments.limits(asked),
         sandbox=not why,
         canary=asked.canary,
         hidden=_hidden(asked),

@@ -24,9 +24,10 @@ def merge(notebook: dict, assignment: Assignment) -> Merged:
     """The exercise with the learner's code in it, from what `parse` gives.
 
     Checks, locked cells, texts and the order are those of the exercise. An answer is
-    the learner's, wherever it stands and in how many cells. A set-up cell that was
-    changed runs as it was given and then as the learner has it. Other code of the
-    learner stays below the cell that it followed.
+    the learner's, wherever it stands and in how many cells; of several attempts at it
+    the last one above its check counts. A set-up cell that was changed runs as it was
+    given and then as the learner has it. Other code of the learner stays below the cell
+    that it followed.
     """
     handed = cells.tidy(notebook)
     merger = _Merger(handed, assignment)
