@@ -131,10 +131,10 @@ def _together(grades):
 def _remarks(grades):
     """What a teacher should know, whose page of a learner nobody opens."""
     if several := tally.twice(grades):
-        yield _Indented(f"The best of several files counts: {', '.join(several)}")
+        yield Text(f"The best of several files counts: {', '.join(several)}")
     mended = dict.fromkeys(wording.name(grade) for grade in grades if grade.repairs)
     if mended and len(tally.learners(grades)) > 1:
-        yield _Indented(f"{wording.NOTED} (--html tells what): {', '.join(mended)}")
+        yield Text(f"{wording.NOTED} (--html tells what): {', '.join(mended)}")
 
 
 def _to_look_at(grades):
