@@ -77,7 +77,9 @@ def installed(names):
 
 def run(*command, folder, path=None, **variables):
     """A command in a clean environment, without the outer make's own variables."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    # what an outer make was given, as in `make test CPU=1`, is not for the inner one
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "ARGS", "CPU", "PYTHON")
+    clean = {k: v for k, v in os.environ.items() if k not in outer}
     clean |= {"PATH": str(path or os.environ["PATH"])} | variables
     return subprocess.run(
         command, cwd=folder, env=clean, capture_output=True, text=True, timeout=60
