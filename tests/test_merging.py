@@ -216,6 +216,16 @@ def test_an_older_attempt_below_the_check_does_not_count(assignment):
     ]
 
 
+def test_a_copy_below_the_check_is_late_even_if_it_equals_one_above(assignment):
+    older = f"{OLD}0]"
+    mine = attempts(above=[older], below=[older])
+    for one in mine["cells"]:
+        one.pop("id")  # as before nbformat 4.5
+    merged = merge(mine, assignment)
+    assert source(merged, "answer-4-1") == ANSWER
+    assert [one["source"] for one in merged.cells].count(older) == 1
+
+
 def test_of_attempts_that_all_stand_below_the_check_the_last_counts(assignment):
     mine = attempts(below=[ANSWER, f"{OLD}0]"])
     remove(mine, "answer-4-1")

@@ -1,4 +1,4 @@
-"""Grade notebooks that were handed in: files, folders, zips of a learning platform."""
+"""The command `grade`, from its call to its exit status."""
 
 import contextlib
 import os
@@ -123,13 +123,11 @@ def _report(desk, asked):
 def _exercises(found):
     """The grades to report, and the other notebooks of people who did exercises."""
     learners = {grade.learner for grade in found if grade.tasks}
-    others = [
-        grade
-        for grade in found
-        if grade.message == NO_EXERCISE and grade.learner in learners
-    ]
-    names = ", ".join(wording.line(grade.source) for grade in others)
-    return [grade for grade in found if grade not in others], names
+    kept, others = [], []
+    for grade in found:
+        other = grade.message == NO_EXERCISE and grade.learner in learners
+        (others if other else kept).append(grade)
+    return kept, ", ".join(wording.line(grade.source) for grade in others)
 
 
 def _hidden(asked):

@@ -29,7 +29,8 @@ _CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_.+\.(?:ipynb|zip)", re.I | re
 _SUFFIX = re.compile(r"\.(ipynb|zip)\Z", re.IGNORECASE)
 _KEPT = re.compile(r"\d\d([ _-].*)?", re.DOTALL)  # the name of an exercise
 _COPY = re.compile(r" ?\(\d+\)|-Copy\d+")  # what a browser and Jupyter add to a name
-_COURSE = {"exercises", "solutions", "notebooks"}
+GIVEN = {"solutions", "notebooks"}  # of a course, beside what a learner writes into
+_COURSE = {"exercises", *GIVEN}
 _OF_ALL = {"submitted", "home"}  # each folder in it is a learner's, even one alone
 
 

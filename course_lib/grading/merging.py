@@ -71,13 +71,10 @@ class _Merger:
         self._extras(anchors, 0)
         fill = {"answer": self._answer, "given": self._given, "text": self._text}
         for number, own in enumerate(self.assignment.cells, 1):
-            mine = self._handed_as(own["id"])
+            pairs = zip(self.handed, self.places)
+            mine = [cell for cell, place in pairs if place == own["id"]]
             fill.get(role(own), self._locked)(copy.deepcopy(own), mine)
             self._extras(anchors, number)
-
-    def _handed_as(self, name):
-        pairs = zip(self.handed, self.places)
-        return [cell for cell, place in pairs if place == name]
 
     def _extras(self, anchors, number):
         for cell, place, anchor in zip(self.handed, self.places, anchors):
@@ -133,7 +130,7 @@ class _Merger:
         pieces = [cell for cell in code if cells.plain(cell.source) != stub]
         if len({cells.plain(cell.source) for cell in pieces}) == 1:
             pieces = pieces[:1]
-        whole = [cell for cell in pieces if _holds(cell, own)]
+        whole = [cell for cell in pieces if _holds(cell.source, own)]
         if not code:
             self._absent(own, "empty" if mine else "missing")
         elif not pieces:
@@ -149,24 +146,26 @@ class _Merger:
 
         What counts is the last one above the check; those below it come too late.
         """
-        above = [cell for cell in whole if not self._below_check(cell, own)]
+        # by identity: without ids two copies are equal wherever they stand
+        below = {id(cell) for cell in self.handed[self._first_check(own) :]}
+        above = [cell for cell in whole if id(cell) not in below]
+        late = below & set(map(id, whole)) if above else set()
         last = (above or whole)[-1]
-        late = [cell for cell in whole if above and cell not in above]
         for number, cell in enumerate(pieces, 1):
             if cell is last:
                 self._learners(own, cell.source)
-            elif cell not in late:
+            elif id(cell) not in late:
                 self._own(f"own-{own['id']}-{number}", cell.source)
         which = "above its check" if late else "of them"
         self.note(f"{own['id']} was there {len(whole)} times: the last {which} counts")
 
-    def _below_check(self, cell, own):
-        here = next(n for n, one in enumerate(self.handed) if one is cell)
-        above = [place for place in self.places[:here] if place in self.checks]
-        return any(self._answers(check, own) for check in above)
-
-    def _answers(self, check, own):
-        return any(one["id"] == own["id"] for one in self.assignment.answers(check))
+    def _first_check(self, own):
+        """How many cells were handed in above the first check of an answer."""
+        for number, place in enumerate(self.places):
+            answers = self.assignment.answers(place) if place in self.checks else []
+            if own["id"] in [one["id"] for one in answers]:
+                return number
+        return len(self.places)
 
     def _note_answer(self, name, pieces):
         first = pieces[0]
@@ -178,32 +177,29 @@ class _Merger:
             self.note(f"{name} was in {len(pieces)} cells: joined")
 
     def _absent(self, own, how):
-        """The stub, unless it would undo an answer that stands in a cell above."""
-        wanted = {*cells.defined(own["source"])}
-        theirs = (cell for cell in self.cells if cell["id"] in self.learners)
-        for cell in theirs if wanted else ():
-            if wanted <= {*cells.defined(cell["source"])}:
-                own["source"] = f"# this answer is in the cell {cell['id']}"
-                self.note(f"{own['id']} was {how}: found in {cell['id']}")
-                break
-        else:
-            place, code = self._in_check(own, wanted) if wanted else ("", "")
-            found = f"found in {place}" if code else "its stub ran"
-            self.note(f"{own['id']} was {how}: {found}")
-            if code:
-                self._learners(own, code)
-                return
+        """The stub, unless the answer stands in a cell above or in a check."""
+        name, theirs = own["id"], (c for c in self.cells if c["id"] in self.learners)
+        above = [cell["id"] for cell in theirs if _holds(cell["source"], own)]
+        place, code = (above[0], "") if above else self._in_check(own)
+        found = f"found in {place}" if place else "its stub ran"
+        self.note(f"{name} was {how}: {found}")
+        if code:
+            self._learners(own, code)
+            return
+        if above:  # the stub would undo it
+            own["source"] = f"# this answer is in the cell {place}"
         self.cells.append(own)
 
-    def _in_check(self, own, wanted):
+    def _in_check(self, own):
         """The check with which an answer was merged by accident, and the answer."""
         for cell, place in zip(self.handed, self.places):
-            if cell.code and place in self.checks and _holds(cell, own):
-                return place, cells.beginning_with(wanted, cell.source)
+            if cell.code and place in self.checks and _holds(cell.source, own):
+                names = cells.defined(own["source"])
+                return place, cells.beginning_with(names, cell.source)
         return "", ""
 
 
-def _holds(cell, own):
-    """True if a cell defines all that an answer has to."""
+def _holds(source, own):
+    """True if a source defines all that an answer has to."""
     wanted = {*cells.defined(own["source"])}
-    return bool(wanted) and wanted <= {*cells.defined(cell.source)}
+    return bool(wanted) and wanted <= {*cells.defined(source)}

@@ -118,20 +118,15 @@ def _look(path):
 
 def _handed_in(found):
     """Without the solutions and lessons that lie beside somebody's exercises."""
-    courses = {
-        one.parts[:number]
-        for one in found
-        for number, part in enumerate(one.parts)
-        if part == "exercises"
-    }
+    courses = {around for one in found for around in _around({"exercises"}, one.parts)}
     return [
-        one
-        for one in found
-        if not any(
-            part in ("solutions", "notebooks") and one.parts[:number] in courses
-            for number, part in enumerate(one.parts)
-        )
+        one for one in found if courses.isdisjoint(_around(learners.GIVEN, one.parts))
     ]
+
+
+def _around(names, parts):
+    """The folders around each folder of these names in a path."""
+    return [parts[:number] for number, part in enumerate(parts) if part in names]
 
 
 def _below(path):
