@@ -1,12 +1,10 @@
 """Check an exercise, ask for a hint, see what is done and what is open."""
 
-import contextlib
 import html
 import importlib
 import textwrap
-import uuid
 
-from course_lib import checks, progress
+from course_lib import checks, fleeting, progress
 from course_lib.attempt import SECONDS, Attempt, Broken, Exercise, Missing, Wrong
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.output import in_notebook
@@ -93,7 +91,7 @@ def _refuse_unless_function(exercise, answer):
 def _judge(chosen, attempt):
     """`Right`, or the error that says what is not."""
     try:
-        with _waiting(chosen, attempt.timeout):
+        with fleeting.line(_waiting(chosen, attempt.timeout)):
             proof = chosen.check(attempt)
     except Missing:
         progress.note(chosen.id, "not started")
@@ -117,6 +115,11 @@ def _judge(chosen, attempt):
     return Right(chosen, proof, note)
 
 
+def _waiting(exercise, timeout):
+    seconds = str(timeout).removesuffix(".0")
+    return f"{exercise.id}: checking …, each run stops after {seconds} s"
+
+
 def _message(exercise, wrong):
     lines = [f"✗ {exercise.id} not yet: {wrong}", *wrong.lines]
     if lines[-1]:
@@ -132,29 +135,6 @@ def parts(message: str) -> tuple[str, str]:
     said, _, rest = message.partition("\nHint: ")
     hint, _, _ = rest.partition("\nMore help: ")
     return said.partition("\nMore help: ")[0].strip(), hint.strip()
-
-
-@contextlib.contextmanager
-def _waiting(exercise, timeout):
-    """Say in a notebook that a check runs; afterwards nothing of it is there."""
-    if not in_notebook():
-        yield
-        return
-    from IPython.display import display, update_display
-
-    place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
-    line = (
-        f"{exercise.id}: checking …, each run stops after"
-        f" {str(timeout).removesuffix('.0')} s"
-    )
-    quiet = f'<span style="opacity:.75;font-size:90%">{html.escape(line)}</span>'
-    data = {"text/plain": line, "text/html": quiet}
-    try:
-        display(data, raw=True, display_id=place)
-        yield
-    finally:
-        # an output without data is drawn as nothing
-        update_display({}, raw=True, display_id=place)
 
 
 def _show(picture):
