@@ -11,23 +11,26 @@ import pytest
 
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
-_progress = pytest.StashKey[tuple]()
+# what is noted and kept during the tests, by the variable that says where
+_FILES = {"COURSE_LIB_PROGRESS": "progress.jsonl", "COURSE_LIB_CACHE": "cache"}
+_before = pytest.StashKey[tuple]()
 
 
 def pytest_configure(config):
-    """Keep what the checks note away from a learner's own progress file."""
-    folder = tempfile.mkdtemp(prefix="progress-")
-    config.stash[_progress] = folder, os.environ.get("COURSE_LIB_PROGRESS")
-    # kernels inherit it
-    os.environ["COURSE_LIB_PROGRESS"] = os.path.join(folder, "progress.jsonl")
+    """Keep the tests away from a learner's own progress, and from results of before."""
+    folder = tempfile.mkdtemp(prefix="course-tests-")
+    config.stash[_before] = folder, {name: os.environ.get(name) for name in _FILES}
+    for name, file in _FILES.items():  # kernels inherit them
+        os.environ[name] = os.path.join(folder, file)
 
 
 def pytest_unconfigure(config):
-    """Put the environment back and remove the file."""
-    folder, before = config.stash[_progress]
-    del os.environ["COURSE_LIB_PROGRESS"]
-    if before is not None:
-        os.environ["COURSE_LIB_PROGRESS"] = before
+    """Put the environment back and remove the files."""
+    folder, before = config.stash[_before]
+    for name, value in before.items():
+        del os.environ[name]
+        if value is not None:
+            os.environ[name] = value
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -4,10 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import grading, launching, recording, virtual
+from benchmarks import batch_size, grading, launching, recording, virtual
 from benchmarks.nbgrader import NbgraderFailed
 
 BENCHMARKS = {
+    "batch_size": batch_size.run,
     "grading": grading.run,
     "launching": launching.run,
     "recording": recording.run,
@@ -31,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(table)
         if options.save:
             Path(__file__).with_name(f"{name}.md").write_text(table)
+            for path, text in getattr(table, "files", {}).items():
+                path.write_text(text, encoding="utf-8")
     return status
 
 

@@ -6,6 +6,12 @@ from datetime import date
 from importlib.metadata import version
 
 
+class Report(str):
+    """A report in Markdown; `files` are texts to be saved with it, by path."""
+
+    files: dict = {}
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; a cell that holds ` | ` fills two columns."""
     lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]

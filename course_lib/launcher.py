@@ -49,7 +49,7 @@ def launch(
     a rank fails; `LaunchStalled` a few seconds after all ranks began to wait for each
     other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
     """
-    _refuse_inside_rank()
+    refuse_inside_rank()
     asked = request.check(
         fn,
         args=args,
@@ -78,11 +78,12 @@ def run(asked: request.Request, *, quiet: bool = False) -> Results:
             launched.close()
 
 
-def _refuse_inside_rank():
+def refuse_inside_rank(called: str = "launch()") -> None:
+    """Raise `UsageError` in a rank."""
     if worker.inside:
         raise UsageError(
-            f"rank {os.environ.get('RANK')} called launch(): ranks cannot start ranks."
-            " Call launch() from the notebook, outside the function that it runs."
+            f"rank {os.environ.get('RANK')} called {called}: ranks cannot start ranks."
+            f" Call {called} from the notebook, outside the function that it runs."
         )
 
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-_LARGEST = 200_000  # bytes of stored output: more would swamp a diff
+_LARGEST = 450_000  # bytes of stored output: more would swamp a diff
 
 
 def fingerprint(notebook) -> str:
@@ -44,8 +44,9 @@ def run(path: Path, *, timeout: float = 120.0, tell=print):
     client = NotebookClient(notebook, timeout=timeout, resources=place)
     client.on_cell_executed = show
     with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
-        # what is done here is not the progress of whoever works in this clone
+        # not the progress of whoever works in this clone, nor results of before
         kept = {"COURSE_LIB_PROGRESS": str(Path(folder) / "progress")}
+        kept |= {"COURSE_LIB_CACHE": str(Path(folder) / "cache")}
         client.execute(env=os.environ | kept)
     return notebook
 
@@ -111,7 +112,7 @@ def stale(notebook) -> bool:
 
 
 def save(notebook, path: Path) -> None:
-    """Write a notebook with its outputs, refused above 200 kB of output.
+    """Write a notebook with its outputs, refused above 450 kB of output.
 
     Errors: `ValueError` with the size and the largest cell.
     """

@@ -332,7 +332,9 @@ def test_no_test_writes_into_the_progress_file_of_a_learner(judged):
 
 
 def test_this_very_run_notes_progress_in_a_temporary_file():
-    assert Path(os.environ["COURSE_LIB_PROGRESS"]).parent.name.startswith("progress-")
+    assert Path(os.environ["COURSE_LIB_PROGRESS"]).parent.name.startswith(
+        "course-tests-"
+    )
 
 
 def test_a_course_without_exercises_and_solutions_is_tested_all_the_same(tmp_path):

@@ -1,0 +1,255 @@
+"""Batch size and generalization: the full studies of lesson 06, and what they cost."""
+
+import contextlib
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from benchmarks import report
+
+ROUNDS = 3
+ROOT = Path(__file__).parent.parent
+LESSON = ROOT / "notebooks" / "06_batch_size.ipynb"
+STUDIES = ROOT / "notebooks" / "studies"
+SIZES = tuple(2**k for k in range(1, 11))
+RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
+SEEDS = 12
+_INTRODUCTION = """# Batch size and generalization
+
+Lesson 06 shows these studies beside the smaller ones that it runs. The study of steps
+to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it is run by
+stacked models, as `cl.steps_to_target` does, and by a plain loop of `nn.Module` and
+`torch.optim.SGD`, one training after the other, for as many steps. One thread for both;
+of the plain loop one seed is timed and counted {} times. {} rounds: median (smallest to
+largest).
+"""
+
+
+def run(rounds: int | None = None) -> str:
+    """Run the studies, time both ways; a report in Markdown comes back."""
+    from course_lib.study import rows_of
+
+    rounds = rounds or ROUNDS
+    lesson = cells("setup", "through", "data", "plain", "stack", "sharpness")
+    with _nothing_kept():
+        study, seconds = _timed(steps_to_target, lesson)
+        gap, more = _timed(generalization, lesson)
+    count = len(SIZES) * len(RATES) * SEEDS
+    numbers = count, len(SIZES), len(RATES), SEEDS, SEEDS, rounds
+    spent = (
+        f"On all cores `cl.steps_to_target` took {seconds:.0f} s for this study. Those"
+        f" of generalization took {more:.0f} s on one.\n"
+    )
+    parts = [
+        _INTRODUCTION.format(*numbers),
+        report.table(_HEAD, both_ways(lesson, rounds)),
+        spent,
+        report.conditions(),
+    ]
+    told = report.Report("\n".join(parts))
+    told.files = {
+        STUDIES / "steps_to_target.json": study.dumps(),
+        STUDIES / "generalization.json": rows_of(gap),
+    }
+    return told
+
+
+def cells(*names: str) -> dict:
+    """What these cells of the lesson define, so that both compute the same."""
+    import nbformat
+
+    notebook = nbformat.read(LESSON, as_version=4)
+    source = {cell.id: cell.source for cell in notebook.cells}
+    space = {"__name__": "__main__"}  # so that ranks get its functions by value
+    for name in names:
+        lines = source[name].split("\n")
+        drawn = [line for line in lines if not line.startswith("cl.plot")]
+        exec("\n".join(drawn), space)
+    return space
+
+
+def steps_to_target(lesson: dict):
+    """The study of all batch sizes, with its date and machine."""
+    import course_lib as cl
+
+    print("batch_size: steps to the target", file=sys.stderr, flush=True)
+    sets = lesson["train_set"], lesson["test_set"]
+    options = {"batch_sizes": SIZES, "rates": RATES, "seeds": SEEDS}
+    study = cl.steps_to_target(lesson["make"], *sets, **options)
+    return replace(study, where=_where())
+
+
+def generalization(lesson: dict) -> dict:
+    """Errors and sharpness at equal training loss, and errors with wrong labels."""
+    import torch
+
+    train = lesson["train_set"].tensors
+    few = tuple(part[:256] for part in train)
+    generator = torch.Generator().manual_seed(0)
+    images, labels = train
+    wrong = torch.rand(len(labels), generator=generator) < 0.2
+    chance = torch.randint(10, labels.shape, generator=generator)
+    noisy = images, torch.where(wrong, chance, labels)
+    return {
+        "where": _where(),
+        "digits": _equal_loss(lesson, train),
+        "256 digits": _equal_loss(lesson, few),
+        "wrong labels": _equal_steps(lesson, noisy),
+    }
+
+
+def _settings(count):
+    whole = f"all {count:,}"
+    return {
+        "batch 8, rate 0.25": (8, 0.25),
+        f"{whole}, rate 0.25": (count, 0.25),
+        f"{whole}, rate 1": (count, 1.0),
+    }
+
+
+def _equal_loss(lesson, data):
+    found = {}
+    for name, setting in _settings(len(data[1])).items():
+        target = {"target": ("train_loss", 0.01), "seeds": 24, "steps": 8000}
+        runs = _sweep(lesson, data, setting, **target)
+        assert runs.reached.all(), (name, runs)
+        weights = {key: w[0] for key, w in runs.weights.items()}
+        found[name] = {
+            "val_error": _rounded(100 * runs.final["val_error"][0]),
+            "sharpness": _rounded(lesson["sharpness"](weights)),
+            "steps": runs.ended[0].tolist(),
+        }
+    return found
+
+
+def _equal_steps(lesson, data):
+    found = {}
+    for name, setting in _settings(len(data[1])).items():
+        runs = _sweep(lesson, data, setting, seeds=12, steps=2560)
+        error, loss = runs.curves["val_error"][:, 0], runs.curves["train_loss"][:, 0]
+        found[name] = {
+            "steps": runs.steps.tolist(),
+            "val_error": [_rounded(100 * row) for row in error],
+            "train_loss": [_rounded(row) for row in loss],
+        }
+    return found
+
+
+def _sweep(lesson, data, setting, **options):
+    import torch
+
+    import course_lib as cl
+
+    size, rate = setting
+    print(f"batch_size: {size} at {rate}", file=sys.stderr, flush=True)
+    train = torch.utils.data.TensorDataset(*data)
+    sets = train, lesson["test_set"]
+    return cl.sweep(lesson["make"], *sets, batch_size=size, rates=[rate], **options)
+
+
+def _rounded(tensor):
+    return [round(value, 4) for value in tensor.tolist()]
+
+
+_HEAD = ["batch size", "one after the other", "stacked", "times faster"]
+
+
+def both_ways(lesson: dict, rounds: int) -> list[list[str]]:
+    """A row for each batch size, and one for all: seconds in both ways, their ratio."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    times = {size: ([], []) for size in SIZES}
+    for turn in range(rounds):
+        for size, (plain, stacked) in times.items():
+            note = f"batch_size: both ways, batch size {size}, round {turn + 1}"
+            print(note, file=sys.stderr, flush=True)
+            found = _race(lesson, size)
+            plain.append(found[0])
+            stacked.append(found[1])
+    torch.set_num_threads(threads)
+    rows = [_row(f"{size:,}", *own) for size, own in times.items()]
+    whole = (map(sum, zip(*(own[i] for own in times.values()))) for i in (0, 1))
+    return [*rows, _row("all", *map(list, whole))]
+
+
+def _row(name, plain, stacked):
+    spans = [
+        f"{statistics.median(own):.1f} s ({min(own):.1f} to {max(own):.1f})"
+        for own in (plain, stacked)
+    ]
+    ratio = statistics.median(plain) / statistics.median(stacked)
+    return [name, *spans, f"{ratio:.1f} ×"]
+
+
+def _race(lesson, size):
+    """Seconds of the plain loop and of the stacked models for one batch size."""
+    from course_lib import stacked
+
+    make = lesson["make"]
+    sets = [lesson[name].tensors for name in ("train_set", "test_set")]
+    plan = stacked.Plan(size, RATES, SEEDS, 20_000, ("val_error", 0.05))
+    runs, fast = _timed(stacked.train, make, sets, plan)
+    ended = runs.ended[:, 0].tolist()
+    _, slow = _timed(one_by_one, make, sets, plan, ended=ended)
+    return SEEDS * slow, fast
+
+
+def one_by_one(make, sets, plan, *, ended: list[int]) -> list[float]:
+    """The first seed of each rate by a plain loop, for so many steps: its last error.
+
+    It is measured at the same steps as the stacked models are.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from course_lib import stacked
+
+    (images, labels), (tests, answers) = sets
+    found = []
+    for rate, steps in zip(plan.rates, ended):
+        model = make(0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        order = stacked.batches(len(labels), replace(plan, seeds=1, steps=steps))
+        for step, (batch,) in enumerate(order, 1):
+            optimizer.zero_grad()
+            cross_entropy(model(images[batch]), labels[batch]).backward()
+            optimizer.step()
+            if stacked.is_measured(step, plan):
+                with torch.no_grad():
+                    error = (model(tests).argmax(1) != answers).float().mean().item()
+        found.append(error)
+    return found
+
+
+def _timed(function, *args, **options):
+    """What a call gives, and the seconds that it took."""
+    start = time.perf_counter()
+    value = function(*args, **options)
+    return value, time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def _nothing_kept():
+    """No result of an earlier run is found in a block."""
+    before = os.environ.get("COURSE_LIB_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["COURSE_LIB_CACHE"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["COURSE_LIB_CACHE"]
+            if before is not None:
+                os.environ["COURSE_LIB_CACHE"] = before
+
+
+def _where():
+    """When, and on what."""
+    cores = f"{os.cpu_count()} cores"
+    return f"measured on {date.today()}: {report.processor()}, {cores}"

@@ -1,0 +1,70 @@
+"""Results on disk, found again by the content of what they were computed from."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+
+
+def folder() -> Path:
+    """Where results lie: `COURSE_LIB_CACHE`, else `course_lib` in the user's cache."""
+    if chosen := os.environ.get("COURSE_LIB_CACHE"):
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "course_lib"
+
+
+def digest(parts: Iterable) -> str:
+    """A name for the content of tensors, and of values by their `repr`."""
+    total = hashlib.sha256()
+    for part in parts:
+        if torch.is_tensor(part):
+            content = part.detach().cpu().contiguous()
+            total.update(f"{content.dtype}{list(content.shape)}".encode())
+            total.update(content.numpy().tobytes())
+        else:
+            total.update(repr(part).encode())
+        total.update(b"\0")  # so that "ab", "c" is not "a", "bc"
+    return total.hexdigest()[:32]
+
+
+def fetch(name: str, compute: Callable) -> dict:
+    """What `compute()` gives, a dict of tensors and plain values; kept under `name`.
+
+    What cannot be read is computed again; where nothing can be written, nothing is
+    kept.
+    """
+    value = _read(name)
+    if value is None:
+        value = compute()
+        # RuntimeError: torch's own for a full disk, and where there is no home
+        with contextlib.suppress(OSError, RuntimeError):
+            _write(folder() / f"{name}.pt", value)
+    return value
+
+
+def _read(name):
+    """What is kept under `name`, or None."""
+    try:
+        value = torch.load(folder() / f"{name}.pt", weights_only=True)
+    except Exception:  # not there, cut off, or of another version: torch raises many
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _write(path, value):
+    """Write the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with open(handle, "wb") as file:
+            torch.save(value, file)
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(part)
+        raise

@@ -1,0 +1,81 @@
+"""A study of batch sizes as plain data: how many steps each training took."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Study:
+    """Steps to a target for each batch size, rate and seed.
+
+    `steps` has a table per batch size, a row per rate, a number per seed, None where
+    the target was not reached. `where` says when and on what it was measured.
+    """
+
+    target: tuple
+    rates: tuple
+    steps: dict
+    where: str = "measured now"
+
+    def best(self) -> dict:
+        """For each batch size its best rate, and the steps of each seed with it."""
+        found = {}
+        for size, table in self.steps.items():
+            whole = {
+                rate: row for rate, row in zip(self.rates, table) if None not in row
+            }
+            if whole:
+                rate = min(whole, key=lambda rate: sum(whole[rate]))
+                found[size] = rate, whole[rate]
+        return found
+
+    def dumps(self) -> str:
+        """It as JSON, a line per row of numbers, for `load`."""
+        return rows_of(asdict(self))
+
+    @classmethod
+    def load(cls, path) -> Study:
+        """A study that was saved."""
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        steps = {int(size): table for size, table in value.pop("steps").items()}
+        target, rates = (tuple(value.pop(name)) for name in ("target", "rates"))
+        return cls(target, rates, steps, **value)
+
+    def __repr__(self):
+        return (
+            f"steps to {self.target[0]} {self.target[1]:g} for {len(self.steps)} batch"
+            f" sizes, {len(self.rates)} rates ({self.where})"
+        )
+
+    def _repr_html_(self):
+        left = 'style="text-align:left"'
+        heads = "batch size", "best rate", "steps of each seed", "mean", "examples"
+        head = "".join(f"<th {left}>{name}</th>" for name in heads)
+        rows = "".join(
+            f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>"
+            for row in self._rows()
+        )
+        return f"<p>{self!r}</p><table><tr>{head}</tr>{rows}</table>"
+
+    def _rows(self):
+        for size, (rate, steps) in self.best().items():
+            mean = sum(steps) / len(steps)
+            each = ", ".join(f"{count:,}" for count in steps)
+            yield (
+                f"{size:,}",
+                f"{rate:.3g}",
+                each,
+                f"{mean:,.0f}",
+                f"{mean * size:,.0f}",
+            )
+
+
+def rows_of(value) -> str:
+    """JSON with a line for each list of numbers."""
+    text = json.dumps(value, indent=1)
+    # a text holds no line break as such, so no bracket in it begins a list here
+    return re.sub(r'\[\n[^][{}"]*\]', lambda m: " ".join(m[0].split()), text) + "\n"

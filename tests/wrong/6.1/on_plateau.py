@@ -1,0 +1,6 @@
+# hint: does not fit here
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+
+def make_scheduler(optimizer, k, warmup_steps):
+    return ReduceLROnPlateau(optimizer, factor=1 / k, patience=warmup_steps)

@@ -1,0 +1,10 @@
+# hint: is a rate itself
+def make_scheduler(optimizer, k, warmup_steps):
+    lr = optimizer.param_groups[0]["lr"]
+
+    def rate(update):
+        if update >= warmup_steps:
+            return k * lr
+        return lr + (k - 1) * lr * update / warmup_steps
+
+    return LambdaLR(optimizer, rate)

@@ -1,0 +1,9 @@
+# hint: has called the scheduler's step() itself
+def make_scheduler(optimizer, k, warmup_steps):
+    def factor(update):
+        share = min(1, update / warmup_steps) if warmup_steps else 1
+        return 1 + (k - 1) * share
+
+    scheduler = LambdaLR(optimizer, factor)
+    scheduler.step()
+    return scheduler

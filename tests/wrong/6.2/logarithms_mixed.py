@@ -1,0 +1,7 @@
+# hint: is not knee / B: the logarithm
+def find_knee(steps):
+    sizes = np.array(list(steps), dtype=float)
+    counts = np.array(list(steps.values()), dtype=float)
+
+    knee, constant = np.polyfit(1 / sizes, np.log(counts), 1)
+    return math.exp(constant), knee

@@ -1,0 +1,13 @@
+# hint: weights are the wrong way round
+from scipy.optimize import curve_fit
+
+
+def find_knee(steps):
+    sizes = np.array(list(steps), dtype=float)
+    counts = np.array(list(steps.values()), dtype=float)
+
+    def line(x, least, slope):
+        return least + slope * x
+
+    (least, slope), _ = curve_fit(line, 1 / sizes, counts, sigma=1 / counts)
+    return least, slope / least

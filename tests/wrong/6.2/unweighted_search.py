@@ -1,0 +1,16 @@
+# hint: Absolute errors are made small
+# same as: unweighted.py
+from scipy.optimize import minimize
+
+
+def find_knee(steps):
+    sizes = np.array(list(steps), dtype=float)
+    counts = np.array(list(steps.values()), dtype=float)
+
+    def error(logs):
+        least, knee = np.exp(logs)
+        return ((least * (1 + knee / sizes) - counts) ** 2).sum()
+
+    start = np.log([counts.min(), np.median(sizes)])
+    found = minimize(error, start, method="Nelder-Mead", options={"maxiter": 5000})
+    return tuple(np.exp(found.x))

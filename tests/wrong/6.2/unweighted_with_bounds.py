@@ -1,0 +1,15 @@
+# hint: sigma=counts makes the errors relative
+# same as: curve_fit_without_sigma.py
+from scipy.optimize import curve_fit
+
+
+def find_knee(steps):
+    sizes = np.array(list(steps), dtype=float)
+    counts = np.array(list(steps.values()), dtype=float)
+    start = [counts.min(), np.median(sizes)]
+
+    def curve(B, least, knee):
+        return least * (1 + knee / B)
+
+    found, _ = curve_fit(curve, sizes, counts, p0=start, bounds=(1, np.inf))
+    return tuple(found)

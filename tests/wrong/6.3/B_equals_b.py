@@ -1,0 +1,18 @@
+# hint: Is B equal to b?
+def noise_scale(rank, world_size, model, batches):
+    small = big = 0.0
+    for images, labels in batches:
+        model.zero_grad()
+        with model.no_sync():
+            cross_entropy(model(images), labels).backward()
+        grad = torch.cat([p.grad.flatten() for p in model.parameters()])
+        norm = grad.square().sum()
+        dist.all_reduce(norm)
+        dist.all_reduce(grad)
+        small += norm.item() / world_size
+        big += (grad / world_size).square().sum().item()
+    b = len(batches[0][1])
+    B = len(images)
+    signal = (B * big - b * small) / (B - b)
+    noise = (small - big) / (1 / b - 1 / B)
+    return noise / signal

@@ -1,0 +1,9 @@
+# hint: a batch that needs 2.7 of them
+def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
+    def cost(size):
+        hours = steps[size] * step_seconds / 3600
+        gpus = size / images_per_gpu
+        return hours * (gpus * gpu_hour + waiting_day / 24)
+
+    best = min(steps, key=cost)
+    return best, cost(best)

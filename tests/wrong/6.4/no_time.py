@@ -1,0 +1,9 @@
+# hint: must be multiplied by hours
+# same as: waiting_once.py
+def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
+    def cost(size):
+        gpus = math.ceil(size / images_per_gpu)
+        return gpus * gpu_hour + waiting_day / 24
+
+    best = min(steps, key=cost)
+    return best, cost(best)

@@ -1,0 +1,10 @@
+# hint: This is the cost of one GPU
+# same as: one_gpu_paid.py
+def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
+    def cost(size):
+        hours = steps[size] * step_seconds / 3600
+        gpus = math.ceil(images_per_gpu / size)
+        return hours * (gpus * gpu_hour + waiting_day / 24)
+
+    best = min(steps, key=cost)
+    return best, cost(best)
