@@ -19,6 +19,8 @@ STUDIES = ROOT / "notebooks" / "studies"
 SIZES = tuple(2**k for k in range(1, 11))
 RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
 SEEDS = 12
+# of the lesson, by id: what the studies need of it
+CELLS = ("setup", "through", "data", "plain", "stack", "warming", "sharpness")
 _INTRODUCTION = """# Batch size and generalization
 
 Lesson 06 shows these studies beside the smaller ones that it runs. The study of steps
@@ -35,7 +37,7 @@ def run(rounds: int | None = None) -> str:
     from course_lib.study import rows_of
 
     rounds = rounds or ROUNDS
-    lesson = cells("setup", "through", "data", "plain", "stack", "sharpness")
+    lesson = cells(*CELLS)
     with _nothing_kept():
         study, seconds = _timed(steps_to_target, lesson)
         gap, more = _timed(generalization, lesson)
@@ -103,18 +105,18 @@ def generalization(lesson: dict) -> dict:
     }
 
 
-def _settings(count):
+def _settings(lesson, count):
     whole = f"all {count:,}"
     return {
         "batch 8, rate 0.25": (8, 0.25),
         f"{whole}, rate 0.25": (count, 0.25),
-        f"{whole}, rate 1": (count, 1.0),
+        f"{whole}, warm-up to 1": (count, lesson["warming"]),
     }
 
 
 def _equal_loss(lesson, data):
     found = {}
-    for name, setting in _settings(len(data[1])).items():
+    for name, setting in _settings(lesson, len(data[1])).items():
         target = {"target": ("train_loss", 0.01), "seeds": 24, "steps": 8000}
         runs = _sweep(lesson, data, setting, **target)
         assert runs.reached.all(), (name, runs)
@@ -129,7 +131,7 @@ def _equal_loss(lesson, data):
 
 def _equal_steps(lesson, data):
     found = {}
-    for name, setting in _settings(len(data[1])).items():
+    for name, setting in _settings(lesson, len(data[1])).items():
         runs = _sweep(lesson, data, setting, seeds=12, steps=2560)
         error, loss = runs.curves["val_error"][:, 0], runs.curves["train_loss"][:, 0]
         found[name] = {
@@ -146,7 +148,8 @@ def _sweep(lesson, data, setting, **options):
     import course_lib as cl
 
     size, rate = setting
-    print(f"batch_size: {size} at {rate}", file=sys.stderr, flush=True)
+    name = getattr(rate, "__name__", rate)
+    print(f"batch_size: {size} at {name}", file=sys.stderr, flush=True)
     train = torch.utils.data.TensorDataset(*data)
     sets = train, lesson["test_set"]
     return cl.sweep(lesson["make"], *sets, batch_size=size, rates=[rate], **options)

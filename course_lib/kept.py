@@ -4,10 +4,13 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
+
+_WRITING = 600  # seconds that writing a file takes at most
 
 
 def folder() -> Path:
@@ -59,6 +62,7 @@ def _read(name):
 def _write(path, value):
     """Write the whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep_up(path.parent)
     handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with open(handle, "wb") as file:
@@ -68,3 +72,11 @@ def _write(path, value):
         with contextlib.suppress(OSError):
             os.remove(part)
         raise
+
+
+def _sweep_up(place):
+    """Remove what a process left that was killed while it wrote."""
+    for part in place.glob("*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > _WRITING:
+                part.unlink()

@@ -1,7 +1,6 @@
 """Figures of many trainings, read through their artists."""
 
 import math
-import warnings
 
 import matplotlib
 import numpy as np
@@ -11,35 +10,12 @@ from matplotlib.colors import to_hex
 
 from course_lib import colors, curve_plots, frame
 from course_lib.errors import UsageError
-
-matplotlib.use("agg")
+from tests.figures import close_figures, no_warnings, texts, title  # noqa: F401
 
 NAN = math.nan
 STEPS = [1, 2, 4]
 TWO_SEEDS = torch.tensor([[1.0, 3.0], [0.5, 1.5], [0.2, 0.4]])
 WORDS = {"xlabel": "step", "ylabel": "loss"}
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    """A warning below a figure is an error of its author."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
-
-
-def title(ax):
-    return ax.get_title(loc="left")
 
 
 def band(ax):

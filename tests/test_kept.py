@@ -1,5 +1,6 @@
 """Results on disk: found by their content, whole or not at all."""
 
+import os
 import subprocess
 import sys
 
@@ -101,6 +102,16 @@ def test_an_interrupt_of_the_writing_leaves_no_part(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         kept.fetch("one", compute)
     assert list(folder.iterdir()) == []
+
+
+def test_a_part_that_a_killed_process_left_goes_with_the_next_result(folder):
+    folder.mkdir()
+    old, new = folder / "old.part", folder / "new.part"
+    for part in (old, new):
+        part.write_text("half a res")
+    os.utime(old, (0, 0))
+    kept.fetch("one", compute)
+    assert not old.exists() and new.exists()  # the new one may still be written
 
 
 def test_the_error_of_a_computation_is_told_without_what_was_not_found():

@@ -306,3 +306,16 @@ def test_a_model_that_cannot_be_stacked_is_refused_with_the_way_out(layer, why):
 
     with pytest.raises(UsageError, match=f"cannot train many Sequential .*{why}"):
         stacked.train(mixed, DATA, Plan(8, (0.1,), 1, 5))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_data_on_a_gpu_is_trained_there_and_the_losses_are_those_of_the_cpu():
+    plan = Plan(16, (0.1, 0.3), 2, 50)
+    there = [tuple(tensor.cuda() for tensor in part) for part in DATA]
+    ours, theirs = stacked.train(make, DATA, plan), stacked.train(make, there, plan)
+    for metric in stacked.METRICS:
+        assert torch.allclose(ours.curves[metric], theirs.curves[metric], atol=1e-2)
+    torch.testing.assert_close(
+        ours.curves["train_loss"], theirs.curves["train_loss"], atol=1e-3, rtol=0
+    )

@@ -1,7 +1,6 @@
 """Figures of a study of batch sizes, read through their artists."""
 
 import re
-import warnings
 
 import matplotlib
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 from course_lib import frame, study_plots
 from course_lib.errors import UsageError
 from course_lib.study import Study
-
-matplotlib.use("agg")
+from tests.figures import close_figures, no_warnings, texts, title  # noqa: F401
 
 # two seeds; 64 images take fewer steps at the rate 1, and 128 as many as 64
 STUDY = Study(
@@ -29,28 +27,6 @@ RATES = {
     "1 rank": {2: [180, 200, 900], 4: [400], 8: [800], 16: [810], 32: [820]},
     "2 ranks": {2: [50, 100], 4: [200], 8: [400], 16: [800], 32: [1600]},
 }
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    """A warning below a figure is an error of its author."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
-
-
-def title(ax):
-    return ax.get_title(loc="left")
 
 
 def legend(ax):
