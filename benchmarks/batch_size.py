@@ -20,7 +20,7 @@ SIZES = tuple(2**k for k in range(1, 11))
 RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
 SEEDS = 12
 # of the lesson, by id: what the studies need of it
-CELLS = ("setup", "through", "data", "plain", "stack", "warming", "sharpness")
+CELLS = ("setup", "through", "data", "plain", "stack", "steep", "warming", "sharpness")
 _INTRODUCTION = """# Batch size and generalization
 
 Lesson 06 shows these studies beside the smaller ones that it runs. The study of steps
@@ -101,7 +101,8 @@ def generalization(lesson: dict) -> dict:
         "where": _where(),
         "digits": _equal_loss(lesson, train),
         "256 digits": _equal_loss(lesson, few),
-        "wrong labels": _equal_steps(lesson, noisy),
+        "wrong labels": _wrong_labels(lesson, noisy),
+        "warm-up": _warm_up(lesson),
     }
 
 
@@ -129,10 +130,23 @@ def _equal_loss(lesson, data):
     return found
 
 
-def _equal_steps(lesson, data):
+def _warm_up(lesson):
+    """Training losses after 200 steps from the steep start, by schedule."""
+    import course_lib as cl
+
+    print("batch_size: warm-up", file=sys.stderr, flush=True)
+    sets, schedules = (lesson["train_set"], lesson["test_set"]), lesson["schedules"]
+    options = {"batch_size": 512, "rates": schedules, "seeds": 60, "steps": 200}
+    losses = cl.sweep(lesson["steep"], *sets, **options).final["train_loss"]
+    return {rate.__name__: _rounded(row) for rate, row in zip(schedules, losses)}
+
+
+def _wrong_labels(lesson, data):
+    """Curves of the settings; the small batch may go on, as its steps are cheap."""
     found = {}
     for name, setting in _settings(lesson, len(data[1])).items():
-        runs = _sweep(lesson, data, setting, seeds=12, steps=2560)
+        steps = 16_000 if setting[0] == 8 else 2560
+        runs = _sweep(lesson, data, setting, seeds=12, steps=steps)
         error, loss = runs.curves["val_error"][:, 0], runs.curves["train_loss"][:, 0]
         found[name] = {
             "steps": runs.steps.tolist(),

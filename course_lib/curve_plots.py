@@ -1,5 +1,7 @@
 """Figures of many trainings: curves with bands, and values with intervals."""
 
+import math
+
 import numpy as np
 
 from course_lib import captions, frame
@@ -66,13 +68,22 @@ def plot_spread(groups, *, xlabel, source="measured", title="", ax=None):
         style = {"color": rank_color(row)}
         ax.plot(values, places, "o", ms=5, alpha=0.35, mew=0, label=label, **style)
         ax.errorbar(mean, row, xerr=half, fmt="o", ms=9, lw=3, capsize=6, **style)
-        text = f"{mean:.3g}" + (f" ± {half:.2g}" if len(values) > 1 else "")
+        text = _said(mean, half)
         place = (1.01, row), ("axes fraction", "data")
         ax.annotate(text, place[0], xycoords=place[1], va="center", fontsize=11)
         told.append(f"{label}: {text} ({captions.many(len(values), 'seed')})")
     ax.set(xlabel=xlabel)
     frame.grid(ax, "x")
     return frame.finish(ax, title, source=source, alt="; ".join(told), below=36)
+
+
+def _said(mean, half):
+    """`0.21 ± 0.14`: as many decimals for both as two digits of the interval need."""
+    if not half > 0:  # one value, or equal ones
+        return f"{mean:.3g}"
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    mean = round(mean, decimals) + 0.0  # no -0.00
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
 def interval(values):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +32,24 @@ class Study:
             if whole:
                 rate = min(whole, key=lambda rate: sum(whole[rate]))
                 found[size] = rate, whole[rate]
+        return found
+
+    def near(self) -> dict:
+        """For each batch size the least and largest rate that may be its best.
+
+        Their mean steps are within one standard error of those of the best rate.
+        """
+        found = {}
+        for size, (_, steps) in self.best().items():
+            mean = statistics.mean(steps)
+            error = statistics.stdev(steps) / len(steps) ** 0.5 if steps[1:] else 0
+            table = zip(self.rates, self.steps[size])
+            good = [
+                rate
+                for rate, row in table
+                if None not in row and statistics.mean(row) <= mean + error
+            ]
+            found[size] = min(good), max(good)
         return found
 
     def dumps(self) -> str:
@@ -62,7 +81,12 @@ class Study:
         return f"<p>{self!r}</p><table><tr>{head}</tr>{rows}</table>"
 
     def _rows(self):
-        for size, (rate, steps) in self.best().items():
+        best = self.best()
+        for size in self.steps:
+            if size not in best:
+                yield f"{size:,}", "none", "not reached with every seed", "", ""
+                continue
+            rate, steps = best[size]
             mean = sum(steps) / len(steps)
             each = ", ".join(f"{count:,}" for count in steps)
             yield (

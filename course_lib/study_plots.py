@@ -87,6 +87,7 @@ def plot_steps(study, *, live=None, fit=None, ax=None):
         handles.append(_curve(upper, fit, sizes))
     rates = [best[size][0] for size in sizes]
     lower.plot(sizes, rates, "o-", color=rank_color(2), lw=2, label="best rate")
+    lower.vlines(sizes, *zip(*(study.near()[n] for n in sizes)), color=rank_color(2))
     _rules(lower, sizes, rates)
     if live:
         handles.append(_crosses((upper, lower), live.best()))

@@ -102,13 +102,23 @@ def _content(make, data, plan):
     for seed in range(plan.seeds):
         model = make(seed)
         stacked.refuse(model)
-        yield from _nature(model, *(part[:100] for part in data[0]))
+        yield from _nature(model, data)
 
 
-def _nature(model, images, labels):
+def _nature(model, data):
     """What a model is: two of the same parameters may compute or learn otherwise."""
+    (images, labels), (tests, _) = data
+    yield str(images.device)
     model.to(images.device)
     outputs = model(images)
+    with torch.no_grad():
+        again = model(images)
+        yield model(tests)
+    if not torch.equal(outputs, again):
+        raise UsageError(
+            f"cannot train many {type(model).__name__} at once: its outputs differ from"
+            " call to call, as with dropout, so a run would not repeat."
+        )
     trained = [p for p in model.parameters() if p.requires_grad]
     loss = cross_entropy(outputs, labels)
     yield from model.parameters()
@@ -151,9 +161,8 @@ def steps_to_target(
     The batch sizes are shared out to as many ranks as there are cores. If it is
     interrupted, what is done is kept for the next call.
     """
-    plans = [
-        Plan(size, tuple(rates), seeds, steps, tuple(target)) for size in batch_sizes
-    ]
+    batch_sizes, rates = list(batch_sizes), tuple(rates)
+    plans = [Plan(size, rates, seeds, steps, tuple(target)) for size in batch_sizes]
     if not plans:
         raise UsageError("nothing to train: found no batch sizes, expected at least 1.")
     launcher.refuse_inside_rank("steps_to_target()")
@@ -174,7 +183,7 @@ def steps_to_target(
         with _counting(folder, len(plans)):
             results = launcher.run(asked, quiet=True)
     tables = {size: table for found in results for size, table in found.items()}
-    return Study(tuple(target), tuple(rates), {n: tables[n] for n in batch_sizes})
+    return Study(tuple(target), rates, {n: tables[n] for n in batch_sizes})
 
 
 def _share(rank, world_size, /, *given):

@@ -97,7 +97,8 @@ def test_the_time_of_all_batch_sizes_is_their_sum(lesson, small, monkeypatch):
 def test_generalization_outlives_its_run_as_json(lesson, quick):
     gap = batch_size.generalization(lesson)
     assert json.loads(study.rows_of(gap)) == gap
-    assert gap.keys() == {"where", "digits", "256 digits", "wrong labels"}
+    assert {"where", "digits", "256 digits", "wrong labels", "warm-up"} == gap.keys()
+    assert all(len(losses) == 60 for losses in gap["warm-up"].values())
     for name, count in (("digits", "1,024"), ("256 digits", "256")):
         settings = ["batch 8, rate 0.25", f"all {count}, rate 0.25"]
         assert list(gap[name]) == [*settings, f"all {count}, warm-up to 1"]

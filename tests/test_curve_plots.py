@@ -117,8 +117,8 @@ def test_points_of_a_group_lie_side_by_side_and_stay_in_their_row():
 
 def test_a_spread_tells_mean_and_interval_in_words():
     ax = curve_plots.plot_spread({"a": torch.tensor([1.0, 2, 3])}, xlabel="x")
-    assert "2 ± 2.5" in texts(ax)
-    assert "a: 2 ± 2.5 (3 seeds)" in ax.alt_text
+    assert "2.0 ± 2.5" in texts(ax)
+    assert "a: 2.0 ± 2.5 (3 seeds)" in ax.alt_text
 
 
 def test_one_seed_alone_has_no_interval_and_none_is_told():
@@ -163,3 +163,18 @@ def test_a_figure_has_the_common_frame_and_takes_axes(plot):
     assert ax.alt_text.startswith("a title")
     _, given = matplotlib.pyplot.subplots()
     assert plot(data, ax=given, **words) is given
+
+
+@pytest.mark.parametrize(
+    "mean, half, said",
+    [
+        (0.21, 0.14, "0.21 ± 0.14"),
+        (3.4908, 0.0823, "3.491 ± 0.082"),
+        (-1e-6, 0.14, "0.00 ± 0.14"),
+        (1234.6, 87.6, "1235 ± 88"),
+        (2.5, 0.0, "2.5"),
+        (2.5, NAN, "2.5"),
+    ],
+)
+def test_mean_and_interval_have_the_same_decimals(mean, half, said):
+    assert curve_plots._said(mean, half) == said

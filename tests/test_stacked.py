@@ -217,7 +217,7 @@ def test_slow_rates_are_given_up_soon_after_the_best_one_is_there():
     best = runs.ended[0].float().mean().item()
     assert runs.reached.tolist() == [[True, True], [False, False]]
     late = stacked._PATIENCE * best
-    assert late < runs.ended[1, 0] <= stacked._GROWTH * late + 1
+    assert late < runs.ended[1, 0] <= stacked._GROWTH["error"] * late + 1
 
 
 def slower_seeds(seed):
@@ -289,13 +289,23 @@ def test_measurements_come_a_few_percent_apart_and_at_the_end():
     assert len(steps) < 200
 
 
+def test_a_loss_is_looked_at_more_often_than_an_error():
+    plans = (Plan(1, (), 1, 1000, (name, 0.1)) for name in ("val_error", "val_loss"))
+    looks = [
+        sum(stacked.is_measured(step, plan) for step in range(1, 1001))
+        for plan in plans
+    ]
+    assert 2 * looks[0] < looks[1] < 300
+
+
 # --- what cannot be stacked
 
 
 @pytest.mark.parametrize(
     "layer, why",
     [
-        (nn.BatchNorm2d(1), "it has buffers, as BatchNorm has.*GroupNorm"),
+        (nn.BatchNorm2d(1), "it has buffers or BatchNorm.*GroupNorm"),
+        (nn.BatchNorm2d(1, track_running_stats=False), "BatchNorm.*GroupNorm"),
         (nn.Dropout(0.5), "Dropout draws random numbers.*Leave it out"),
         (nn.Sequential(nn.Dropout2d()), "Dropout draws random numbers"),
     ],

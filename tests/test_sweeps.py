@@ -142,6 +142,34 @@ def test_a_model_of_the_same_parameters_that_computes_otherwise_trains(
     assert not torch.equal(relu.final["val_loss"], other.final["val_loss"])
 
 
+def test_a_model_that_differs_on_a_single_sample_trains(trained):
+    odd = TRAIN.tensors[0].flatten(1).norm(dim=1).topk(2).values.mean().item()
+
+    def clipped(hidden):
+        return hidden.relu()
+
+    class Picky(Activated):
+        def forward(self, images):
+            large = images.flatten(1).norm(dim=1, keepdim=True) > odd
+            return super().forward(images) + large
+
+    sweep(activated(clipped))
+    sweep(lambda seed: Picky(seed, clipped))
+    assert len(trained) == 2
+
+
+def test_dropout_in_a_forward_is_refused(trained):
+    with pytest.raises(UsageError, match="its outputs differ from call to call"):
+        sweep(activated(nn.functional.dropout))
+    assert not trained
+
+
+def test_batch_sizes_and_rates_may_come_from_generators(trained):
+    sizes, rates = (n for n in (16, 32)), (rate for rate in (0.1, 0.3))
+    found = study(batch_sizes=sizes, rates=rates)
+    assert list(found.steps) == [16, 32] and found.rates == (0.1, 0.3)
+
+
 def test_another_target_or_schedule_is_computed_again(trained):
     sweep(target=TARGET)
     sweep(target=("val_error", 0.41))
@@ -389,10 +417,19 @@ def test_a_study_shows_itself_in_one_line_and_as_a_table():
     line = "steps to val_error 0.05 for 3 batch sizes, 2 rates"
     assert repr(STUDY).startswith(line)
     page = STUDY._repr_html_()
-    assert page.count("<tr>") == 3 and line in page
+    assert page.count("<tr>") == 4 and line in page
     row = [f">{cell}</td>" for cell in ("16", "0.25", "900, 700", "800", "12,800")]
     assert all(cell in page for cell in row)
-    assert "1,024" not in page
+    assert ">1,024</td>" in page and page.count("not reached with every seed") == 1
+
+
+def test_rates_that_are_as_good_within_an_error_are_near_the_best_one():
+    rows = [[100, 120], [101, 121], [150, 170], [None, 90]]
+    study = cl.Study(("val_error", 0.05), (0.1, 0.2, 0.4, 0.8), {8: rows})
+    assert study.best() == {8: (0.1, [100, 120])}
+    assert study.near() == {8: (0.1, 0.2)}  # one standard error is 10 steps
+    alone = cl.Study(("val_error", 0.05), (0.1, 0.2), {8: [[100], [101]]})
+    assert alone.near() == {8: (0.1, 0.1)}
 
 
 # --- what is seen meanwhile

@@ -83,8 +83,8 @@ RAMPS = (
         lambda k, w, u: up(k, min(1, u / max(1, w - 1))),
     ),
     (
-        "The rate ends at √k times the own one. That is a rule for Adam; here it is k"
-        " times.",
+        "The rate ends at √k times the own one, which is the square-root rule. Here it"
+        " is the linear one: k times.",
         lambda k, w, u: up(math.sqrt(k), until(w, u)),
     ),
     (_JUMP, lambda k, w, u: k if u >= w else 1),

@@ -1,4 +1,4 @@
-# hint: That is a rule for Adam
+# hint: which is the square-root rule
 def make_scheduler(optimizer, k, warmup_steps):
     def factor(update):
         end = math.sqrt(k)
