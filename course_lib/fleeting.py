@@ -18,16 +18,24 @@ def line(text: str = "") -> Iterator[Callable]:
 
     Afterwards nothing of it is there. Nothing is shown where nobody looks.
     """
-    if in_notebook():
+    if in_notebook() and not _moved():
         with _in_cell() as write:
             yield _paced(write, text)
-    elif sys.stderr is not None and sys.stderr.isatty():
+    elif not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
         try:
             yield _paced(_in_terminal, text)
         finally:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     else:
         yield lambda text, share=None: None
+
+
+def _moved():
+    """True in a callback of a slider: what is shown there cannot be taken away."""
+    from IPython import get_ipython
+
+    parent = get_ipython().kernel.get_parent("shell")
+    return parent.get("header", {}).get("msg_type") == "comm_msg"
 
 
 def _paced(write, text):

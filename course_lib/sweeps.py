@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib import fleeting, kept, launcher, machine, request, stacked
-from course_lib.errors import UsageError
+from course_lib.errors import LaunchInterrupted, UsageError
 from course_lib.stacked import METRICS, Plan, Runs
 from course_lib.study import Study
 
@@ -40,11 +40,18 @@ def sweep(
     rates all end soon after the best one has reached it with every seed. Results are
     kept on disk and found again while nothing that they depend on changes.
 
-    Errors: `UsageError` for what cannot be trained so, before anything runs.
+    Errors: `UsageError` for what cannot be trained so, before anything runs;
+    `LaunchInterrupted`.
     """
     plan = Plan(batch_size, tuple(rates), seeds, steps, target)
-    with fleeting.line() as show:
-        return _run(make, (train, validation), plan, show=show)
+    try:
+        with fleeting.line() as show:
+            return _run(make, (train, validation), plan, show=show)
+    except KeyboardInterrupt:
+        raise LaunchInterrupted(
+            f"interrupted: the trainings with batches of {batch_size} begin anew when"
+            " you run this cell again."
+        ) from None
 
 
 def _run(make, sets, plan, *, show=None):
@@ -180,8 +187,15 @@ def steps_to_target(
             timeout=None,
             nodes=None,
         )
-        with _counting(folder, len(plans)):
-            results = launcher.run(asked, quiet=True)
+        try:
+            with _counting(folder, len(plans)):
+                results = launcher.run(asked, quiet=True)
+        except LaunchInterrupted:
+            done = len(os.listdir(folder))
+            raise LaunchInterrupted(
+                f"interrupted: {done} of {len(plans)} batch sizes are done and kept."
+                " Run this cell again to go on."
+            ) from None
     tables = {size: table for found in results for size, table in found.items()}
     return Study(tuple(target), rates, {n: tables[n] for n in batch_sizes})
 

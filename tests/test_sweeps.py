@@ -370,7 +370,8 @@ def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, t
 
     watcher = threading.Thread(target=interrupt)
     watcher.start()
-    with pytest.raises(LaunchInterrupted, match="interrupted"):
+    said = "interrupted: [1-4] of 5 batch sizes are done and kept"
+    with pytest.raises(LaunchInterrupted, match=said):
         study(batch_sizes=sizes, **options)
     watcher.join()
     done = len(list(folder.iterdir()))
@@ -378,6 +379,16 @@ def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, t
     assert list(folder.glob("*.part")) == []
     sweep(batch_size=sizes[0], **options)
     assert trained == []
+
+
+def test_an_interrupted_sweep_says_so_in_one_line(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stacked, "train", interrupted)
+    with pytest.raises(LaunchInterrupted, match="batches of 16 begin anew") as caught:
+        sweep()
+    assert caught.value.__suppress_context__
 
 
 # --- a study
