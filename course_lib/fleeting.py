@@ -34,7 +34,8 @@ def _moved():
     """True in a callback of a slider: what is shown there cannot be taken away."""
     from IPython import get_ipython
 
-    parent = get_ipython().kernel.get_parent("shell")
+    kernel = getattr(get_ipython(), "kernel", None)
+    parent = kernel.get_parent("shell") if kernel else {}
     return parent.get("header", {}).get("msg_type") == "comm_msg"
 
 

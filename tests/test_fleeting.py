@@ -9,6 +9,7 @@ import IPython.display
 import pytest
 
 from course_lib import fleeting
+from tests.kernels import Kernel, shown
 
 
 class Terminal(io.StringIO):
@@ -111,3 +112,33 @@ def test_an_error_takes_the_line_of_a_terminal_away(error):
     with terminal() as written, pytest.raises(error), fleeting.line("wait"):
         raise error
     assert written.getvalue().endswith("\r\x1b[K")
+
+
+SLIDER = """
+from ipywidgets import IntSlider
+from course_lib import fleeting
+
+def moved(change):
+    with fleeting.line("training …"):
+        print("moved to", change["new"])
+
+slider = IntSlider(0, 0, 9)
+slider.observe(moved, "value")
+print("model", slider.model_id)
+"""
+
+
+def test_the_callback_of_a_slider_shows_no_line_which_it_could_not_take_away():
+    kernel = Kernel()
+    try:
+        said = shown(kernel.run(SLIDER))
+        model = said.split("model ")[1].split()[0]
+        data = {"method": "update", "state": {"value": 5}, "buffer_paths": []}
+        content = {"comm_id": model, "data": data}
+        message = kernel.client.session.msg("comm_msg", content)
+        kernel.client.shell_channel.send(message)
+        messages = kernel.finish(message["header"]["msg_id"])
+        assert "moved to 5" in shown(messages)
+        assert "training" not in str(messages)
+    finally:
+        kernel.close()
