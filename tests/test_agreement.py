@@ -11,7 +11,7 @@ from tests import agreement
 STAGES = [path.name for path in agreement._stages()]
 
 
-def exercise(name=STAGES[-1]):
+def exercise(name="05_shared_tensors.ipynb"):
     return agreement._read(agreement.ROOT / "exercises" / name)
 
 

@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def lesson():
     """What the lesson defines; the random state of other tests stays as it was."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         return batch_size.cells(*batch_size.CELLS)
 
 

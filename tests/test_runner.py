@@ -53,7 +53,7 @@ def test_a_failing_cell_is_reported_and_nothing_is_saved(tmp_path, capsys):
 
 
 def test_too_much_output_is_refused_with_the_cell(tmp_path, capsys):
-    path = notebook(tmp_path, "1 + 1", "print('x' * 300_000)")
+    path = notebook(tmp_path, "1 + 1", "print('x' * 500_000)")
     assert runner.main(["--save", str(path)]) == 1
     assert "cell cell-1 alone has" in capsys.readouterr().err
 
