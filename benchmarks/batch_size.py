@@ -19,6 +19,7 @@ STUDIES = ROOT / "notebooks" / "studies"
 SIZES = tuple(2**k for k in range(1, 11))
 RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
 SEEDS = 12
+WARM_UP = {"seeds": 60, "steps": 200}
 # of the lesson, by id: what the studies need of it
 CELLS = ("setup", "through", "data", "plain", "stack", "steep", "warming", "sharpness")
 _INTRODUCTION = """# Batch size and generalization
@@ -27,7 +28,7 @@ Lesson 06 shows these studies beside the smaller ones that it runs. The study of
 to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it is run by
 stacked models, as `cl.steps_to_target` does, and by a plain loop of `nn.Module` and
 `torch.optim.SGD`, one training after the other, for as many steps. One thread for both;
-of the plain loop one seed is timed and counted {} times. {} rounds: median (smallest to
+of the plain loop one seed is timed and counted {} times. Rounds: {}; median (smallest to
 largest).
 """
 
@@ -136,7 +137,7 @@ def _warm_up(lesson):
 
     print("batch_size: warm-up", file=sys.stderr, flush=True)
     sets, schedules = (lesson["train_set"], lesson["test_set"]), lesson["schedules"]
-    options = {"batch_size": 512, "rates": schedules, "seeds": 60, "steps": 200}
+    options = {"batch_size": 512, "rates": schedules, **WARM_UP}
     losses = cl.sweep(lesson["steep"], *sets, **options).final["train_loss"]
     return {rate.__name__: _rounded(row) for rate, row in zip(schedules, losses)}
 

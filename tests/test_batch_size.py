@@ -47,6 +47,7 @@ def quick(monkeypatch):
         return sweep(lesson, data, setting, **options)
 
     monkeypatch.setattr(batch_size, "_sweep", few)
+    monkeypatch.setattr(batch_size, "WARM_UP", {"seeds": 5, "steps": 3})
 
 
 def test_cells_of_the_lesson_define_data_and_model_and_draw_nothing(lesson):
@@ -98,7 +99,7 @@ def test_generalization_outlives_its_run_as_json(lesson, quick):
     gap = batch_size.generalization(lesson)
     assert json.loads(study.rows_of(gap)) == gap
     assert {"where", "digits", "256 digits", "wrong labels", "warm-up"} == gap.keys()
-    assert all(len(losses) == 60 for losses in gap["warm-up"].values())
+    assert all(len(losses) == 5 for losses in gap["warm-up"].values())
     for name, count in (("digits", "1,024"), ("256 digits", "256")):
         settings = ["batch 8, rate 0.25", f"all {count}, rate 0.25"]
         assert list(gap[name]) == [*settings, f"all {count}, warm-up to 1"]
