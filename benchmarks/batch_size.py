@@ -28,8 +28,8 @@ Lesson 06 shows these studies beside the smaller ones that it runs. The study of
 to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it is run by
 stacked models, as `cl.steps_to_target` does, and by a plain loop of `nn.Module` and
 `torch.optim.SGD`, one training after the other, for as many steps. One thread for both;
-of the plain loop one seed is timed and counted {} times. Rounds: {}; median (smallest to
-largest).
+of the plain loop one seed is timed and counted {} times. Rounds: {}; median
+(smallest to largest).
 """
 
 
