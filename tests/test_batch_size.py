@@ -11,7 +11,10 @@ from benchmarks import __main__, batch_size, report
 from course_lib import kept, stacked, study
 
 # torch's own, when DDP is imported
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.script"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(autouse=True)
