@@ -43,6 +43,14 @@ _COMPOUND = (
 _STAIRS = (
     "The factor is rounded to whole numbers: the rate climbs stairs. Do not round."
 )
+_TO_OWN = (
+    "The ramp is that of a warm-up from 0 to the own rate, and then comes a jump to k"
+    " times. Let the ramp itself go from 1 to k."
+)
+_ADDED = (
+    "k is added to the rate. It is a factor: k *times* the own rate, so the whole rise"
+    " is (k - 1) times the own rate."
+)
 # hints, and the factor of the own rate in update u that makes the mistake
 RAMPS = (
     (
@@ -91,16 +99,8 @@ RAMPS = (
     (_JUMP, lambda k, w, u: k if u > w else 1),
     (_JUMP, lambda k, w, u: 1 + (k - 1) * (u // w)),
     (_JUMP, lambda k, w, u: k if u >= w else 0),
-    (
-        "The ramp is that of a warm-up from 0 to the own rate, and then comes a jump"
-        " to k times. Let the ramp itself go from 1 to k.",
-        lambda k, w, u: k if u >= w else u / w,
-    ),
-    (
-        "The ramp is that of a warm-up from 0 to the own rate, and then comes a jump"
-        " to k times. Let the ramp itself go from 1 to k.",
-        lambda k, w, u: k if u >= w else (u + 1) / w,
-    ),
+    (_TO_OWN, lambda k, w, u: k if u >= w else u / w),
+    (_TO_OWN, lambda k, w, u: k if u >= w else (u + 1) / w),
     (
         "For a while the rate does not move: max(1, k · share) cuts the foot off a"
         " ramp from 0. Let it start at 1: 1 + (k - 1) · share.",
@@ -133,24 +133,10 @@ RAMPS = (
     ),
     (_BEYOND, lambda k, w, u: 1 + k * until(w, u)),
     (_BEYOND, lambda k, w, u: 1 + k * u / w if u < w else k),
-    (
-        "k is added to the rate. It is a factor: k *times* the own rate, so the whole"
-        " rise is (k - 1) times the own rate.",
-        lambda k, w, u: 1 + k / OWN[0] * until(w, u),
-    ),
-    (
-        "k is added to the rate. It is a factor: k *times* the own rate, so the whole"
-        " rise is (k - 1) times the own rate.",
-        lambda k, w, u: 1 + (k - 1) / OWN[0] * until(w, u),
-    ),
-    (
-        _COMPOUND,
-        lambda k, w, u: math.prod(up(k, until(w, i + 1)) for i in range(u)),
-    ),
-    (
-        _COMPOUND,
-        lambda k, w, u: math.prod(up(k, until(w, i)) for i in range(u)),
-    ),
+    (_ADDED, lambda k, w, u: 1 + k / OWN[0] * until(w, u)),
+    (_ADDED, lambda k, w, u: 1 + (k - 1) / OWN[0] * until(w, u)),
+    (_COMPOUND, lambda k, w, u: math.prod(up(k, until(w, i + 1)) for i in range(u))),
+    (_COMPOUND, lambda k, w, u: math.prod(up(k, until(w, i)) for i in range(u))),
     (
         _COMPOUND,
         lambda k, w, u: math.prod(up(k, (i + 1) / w) for i in range(min(u, w))),
