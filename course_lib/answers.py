@@ -35,6 +35,8 @@ _OPERATIONS = {
     15: "barrier",
 }
 
+BEGUN, LEFT = b"begun", b"left"  # what a rank tells of the function that it runs
+
 _socket, _rank = None, None  # file number and process; None until the launch gave one
 _limit = math.inf  # seconds; of the last process group
 _started = False
@@ -67,6 +69,14 @@ def be_asked(file: int) -> None:
     """Answer questions that come on this socket, once there is a process group."""
     global _socket, _rank
     _socket, _rank = file, os.getpid()
+
+
+def tell(word: bytes) -> None:
+    """Tell the launch that the function has begun, or that it has been left."""
+    # a learner may have closed it, and nobody may read: it must not matter
+    if _is_rank():
+        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
+            asked.send(word + b"\n", socket.MSG_DONTWAIT)
 
 
 def start(limit: float) -> None:

@@ -45,7 +45,7 @@ def _ended(code):
 
 
 def _line(one):
-    if one.state not in ("waits", "works"):
+    if one.state not in ("waits", "works", "ends"):
         return ""
     handles = f" (while it handles {one.error})" if one.error else ""
     return whereabouts(list(one.frames)) + handles
@@ -57,6 +57,8 @@ def _rows(place, ranks):
     said = {
         "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
         "works": f"{'were' if many else 'was'} in {line}",
+        "starts": f"{'have' if many else 'has'} not begun",
+        "ends": f"{'are' if many else 'is'} at the end, in {line}",
         "stopped": f"{'are' if many else 'is'} stopped",
         "returned": f"{'have' if many else 'has'} returned",
     }
@@ -75,6 +77,8 @@ def reason(standings: list[Standing]) -> str:
         return _stopped(by_state["stopped"])
     if not waiting:
         return ""
+    if by_state["starts"]:
+        return _late(by_state["starts"], waiting)
     if by_state["works"]:
         return _busy(by_state["works"], waiting)
     return (
@@ -105,6 +109,14 @@ def _stopped(stopped):
     return (
         f"{_ranks(stopped)} {is_} stopped: a signal (SIGSTOP or SIGTSTP) halted the"
         " process, which goes on only after SIGCONT. The others wait for it."
+    )
+
+
+def _late(starting, waiting):
+    has, their = ("have", "their") if len(starting) > 1 else ("has", "its")
+    return (
+        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(starting)}, which {has} not"
+        f" begun: {their} process still starts, as on a busy machine."
     )
 
 

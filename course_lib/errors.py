@@ -166,7 +166,7 @@ def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     own = [frame for frame in frames if is_learners(frame)]
     if not frames:
-        return "an unknown place: no answer, still starting or stopping"
+        return "an unknown place: it did not answer"
     if not own:
         return f"{frames[-1].function}, outside your code"
     linecache.checkcache(own[-1].file)

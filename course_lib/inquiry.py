@@ -10,10 +10,11 @@ from dataclasses import replace
 from course_lib import answers, proc, stacks
 from course_lib.answers import Answer
 from course_lib.errors import is_learners
-from course_lib.stalls import EVERY, Standing, Watch, standing
+from course_lib.stalls import EVERY, Standing, Watch, rests, standing
 
 _PATIENCE = 0.5  # seconds that a rank has to answer
 _AGAIN = 0.15  # seconds until a rank that did not is asked again
+_COMPUTED = 0.05  # seconds of computing after which a rank is asked as it runs
 
 
 class Witness:
@@ -23,7 +24,7 @@ class Witness:
         self.file = file
         self.socket, self._theirs = socket.socketpair()
         self.socket.setblocking(False)
-        self._heard, self._greeted, self.answer = b"", False, Answer()
+        self._heard, self._told, self.answer = b"", set(), Answer()
         self.waits = False  # for an answer
         self.children = []  # stacks of the processes that the rank forked
         self.ended = []  # and the exit codes of those for which it has not waited
@@ -40,21 +41,30 @@ class Witness:
         """Forget the last stacks; ask a rank that can answer."""
         self.listen()
         self.answer = self.answer._replace(stacks=())
-        self.waits = self._greeted
+        self.waits = b"" in self._told
         if self.waits:
             with suppress(OSError):
                 self.socket.send(b"?")
 
     def listen(self) -> None:
-        """Take in what the rank said; an empty line is its greeting."""
+        """Take in what the rank said; an empty line is the greeting of its answers."""
         with suppress(OSError):
             while said := self.socket.recv(1 << 16):
                 self._heard += said
         *lines, self._heard = self._heard.split(b"\n")
-        self._greeted = self._greeted or bool(lines)
-        for line in filter(None, lines):
+        for line in lines:
+            if line in (b"", answers.BEGUN, answers.LEFT):
+                self._told.add(line)
+                continue
             with suppress(ValueError):  # two threads of the rank spoke at once
                 self.answer, self.waits = answers.understand(line), False
+
+    @property
+    def state(self) -> str:
+        """`starts`, `works` or `ends`: before, in or after the function of the rank."""
+        if answers.LEFT in self._told:
+            return "ends"
+        return "works" if answers.BEGUN in self._told else "starts"
 
     def dumped(self, start: int = 0) -> str:
         """What `faulthandler` wrote from this byte on."""
@@ -75,8 +85,30 @@ class Inquiry:
 
     def __init__(self, wait):
         self._wait, self._watch, self._looked = wait, Watch(), 0.0
+        self._last = {}, 0.0  # what the ranks did when one had failed, and the time
+        self._computed = {}  # seconds of each until it was seen in its function
         self.witnesses: list[Witness] = []
         self.pids: dict[int, int] = {}
+
+    def arrived(self, ended: set[int]) -> bool:
+        """True once each rank is where it is worth asking: at rest, or well under way.
+
+        One that has just been forked has no line of the learner's yet.
+        """
+        (before, at), now = self._last, time.monotonic()
+        seen = self._activities(ended)
+        self._last = seen, now
+        for rank, witness in enumerate(self.witnesses):
+            witness.listen()
+            does = seen.get(rank)
+            if rank in ended or (witness.state != "starts" and not does):
+                continue  # nothing can be seen of it, as elsewhere than on Linux
+            if witness.state == "starts":
+                return False
+            computed = does.seconds - self._computed.setdefault(rank, does.seconds)
+            if computed < _COMPUTED and not rests(does, before.get(rank), now - at):
+                return False
+        return True
 
     def stall(self, ended: set[int]) -> list[Standing] | None:
         """Where all ranks stand if they have been at rest for too long, else None.
@@ -187,6 +219,9 @@ class Inquiry:
         witness = self.witnesses[rank]
         found = standing(rank, witness.answer, last=last)
         forked = [tuple(s) for s in witness.children if any(map(is_learners, s))]
+        # before and after the function there is no line of the learner's to tell
+        if found.state == "works" and not any(map(is_learners, found.frames)):
+            found = replace(found, state=witness.state)
         return replace(found, forked=tuple(forked), ended=tuple(witness.ended))
 
     def close(self) -> None:

@@ -29,7 +29,8 @@ from course_lib.errors import (
 from course_lib.output import Screen
 from course_lib.results import Results
 
-_PATIENCE = 1.0  # seconds that a symptom waits for its cause
+# seconds that a symptom waits for its cause, and a failure for ranks that start
+_PATIENCE = 1.0
 
 
 def launch(
@@ -145,7 +146,7 @@ class _Launch:
                 raise LaunchStalled(text, kind="stalled", where=where) from None
             late = timeout and time.monotonic() > self.since + timeout
             # on a busy machine all may have ended in the step that found it late
-            if late and self._running():
+            if late and self._running() and not self._failed():
                 text, where = self._end(f"not done after {timeout:g} s")
                 raise LaunchTimeout(text, kind="late", where=where) from None
         if outcome.culprit(self.ends.values()):
@@ -183,13 +184,19 @@ class _Launch:
             record = _load(self.written[rank])
         self.ends[rank] = outcome.End(rank, code, at, record)
 
+    def _failed(self):
+        """How the ranks ended that have failed."""
+        return [end for end in self.ends.values() if end.failed]
+
     def _failing(self):
-        """True once a rank has failed and the reason is known, or will not be known."""
-        failed = [end for end in self.ends.values() if end.failed]
+        """True once a rank has failed and all is known of it, or will not be known."""
+        failed = self._failed()
         if not failed:
             return False
-        waited = time.monotonic() - min(end.at for end in failed)
-        return outcome.settled(self.ends.values()) or waited > _PATIENCE
+        if time.monotonic() - min(end.at for end in failed) > _PATIENCE:
+            return True
+        known = outcome.settled(self.ends.values())
+        return known and self.inquiry.arrived(set(self.ends))
 
     def _fail(self):
         standings = self._standings()
@@ -200,6 +207,7 @@ class _Launch:
             _stacks(standings),
             made={one.rank: one.made for one in standings},
             name=self.name,
+            states={one.rank: one.state for one in standings},
         ) from None
 
     def _standings(self):

@@ -88,11 +88,17 @@ def settled(ends: list[End]) -> bool:
 
 
 def explain(
-    ends: list[End], stacks: dict[int, list[Frame]], *, made: dict[int, int], name: str
+    ends: list[End],
+    stacks: dict[int, list[Frame]],
+    *,
+    made: dict[int, int],
+    name: str,
+    states: dict[int, str] | None = None,
 ) -> LaunchError:
     """The error for a failed launch; `stacks` are those of ranks that still ran.
 
-    `made` says for every rank how many collectives it has called.
+    `made` says for every rank how many collectives it has called, `states` the state
+    of its `Standing`.
     """
     end = culprit(ends)
     gone = _gone(end, ends)
@@ -104,7 +110,7 @@ def explain(
     lines = [f"rank {end.rank} of {len(made)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
-    lines += ["", *_same(end, ends), *_still_running(stacks)]
+    lines += ["", *_same(end, ends), *_others(stacks, states or {}, name)]
     lines += shortage.advice(_reason(end))
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
@@ -192,11 +198,17 @@ def _signal(number):
     return f"{name} ({meaning})" if meaning else name
 
 
-def _still_running(stacks):
-    """Where the other ranks were, a line each."""
-    # a rank outside the learner's code was ending
-    return [
-        f"rank {rank} was stopped in {whereabouts(frames)}"
-        for rank, frames in sorted(stacks.items())
-        if any(map(is_learners, frames))
-    ]
+def _others(stacks, states, name):
+    """Where the other ranks were that had not ended, a line each."""
+    # of these there is no line of the learner's, and this is why
+    known = {
+        "starts": f"had not begun {name} yet",
+        "ends": f"had left {name} already",
+        "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
+        "works": "did not say in time where it was",
+    }
+    lines = {rank: known[state] for rank, state in states.items() if state in known}
+    for rank, frames in stacks.items():
+        if any(map(is_learners, frames)) or states.get(rank) in ("works", "waits"):
+            lines[rank] = f"was stopped in {whereabouts(frames)}"
+    return [f"rank {rank} {line}" for rank, line in sorted(lines.items())]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from course_lib.answers import Answer
 from course_lib.calls import Call
 from course_lib.errors import Frame, is_learners
+from course_lib.proc import Activity
 from course_lib.stacks import main_stack
 
 EVERY = 0.5  # seconds between two looks at the processes
@@ -30,8 +31,10 @@ _THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one rank stands: `waits`, `works`, `stopped` or `returned`; in which call.
+    """Where one rank stands, and in which call if it waits.
 
+    `state`: `starts` (its function has not begun), `waits`, `works`, `ends` (the
+    function is over, its process not), `stopped` or `returned` (both are over).
     `frames` is its stack, `calls` the collectives that it has called so far, `members`
     its groups, `error` an exception that it is handling, `forked` the stacks of the
     processes that it started, `ended` the exit codes of those that are gone.
@@ -68,7 +71,7 @@ class Watch:
         self._seen, self._at = seen, now
         if not before:
             return False  # the answers cost time of their own: a new start
-        if not all(_rests(seen[rank], before.get(rank), passed) for rank in seen):
+        if not all(rests(seen[rank], before.get(rank), passed) for rank in seen):
             self._since = self._told = None
             return False
         if self._since is None:
@@ -83,7 +86,8 @@ class Watch:
         again, self._told = standings == self._told, standings
         self._asked, self._seen = now, {}
         states = {standing.state for standing in standings}
-        stands = "works" not in states and states & {"waits", "stopped"}
+        moves = states & {"starts", "works", "ends"}
+        stands = not moves and states & {"waits", "stopped"}
         rested = now - self._since
         late = patience > _LONGEST or rested > patience + 2 * _PAUSE
         if "stopped" in states:
@@ -91,7 +95,7 @@ class Watch:
         return bool(stands and again and late)
 
 
-def _rests(activity, before, passed):
+def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
     """True for a process that is stopped, or whose threads compute next to nothing."""
     if before is None:
         return False

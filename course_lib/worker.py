@@ -153,7 +153,11 @@ def _unpack(body, devices):
 def _call(place, fn, *, args, kwargs):
     started, born = time.monotonic(), os.getpid()
     with _recording(place) as tape:
-        value = fn(place.rank, place.world_size, *args, **kwargs)
+        answers.tell(answers.BEGUN)
+        try:
+            value = fn(place.rank, place.world_size, *args, **kwargs)
+        finally:
+            answers.tell(answers.LEFT)
     if os.getpid() != born:
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too

@@ -163,6 +163,17 @@ def test_a_rank_at_work_is_where_to_look_first():
     assert "rank 0 waits for rank 1: look at the line of rank 1 first" in text
 
 
+def test_a_rank_that_has_not_begun_is_waited_for():
+    standings = [waits(0, "barrier"), Standing(1, "starts")]
+    assert deadlock.table(standings)[1] == "rank 1 has not begun"
+    assert "rank 0 waits for rank 1, which has not begun" in deadlock.reason(standings)
+
+
+def test_a_rank_at_its_end_is_told_with_its_place():
+    ends = Standing(0, "ends", frames=(Frame("t.py", 5, "late"),))
+    assert deadlock.table([ends]) == ["rank 0 is at the end, in t.py, line 5, in late"]
+
+
 def test_ranks_that_all_work_have_no_reason():
     assert deadlock.reason([Standing(0, "works"), Standing(1, "works")]) == ""
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from course_lib import answers
+from course_lib import answers, proc
 from course_lib.answers import Answer
 from course_lib.calls import Call
 from course_lib.inquiry import Inquiry, Witness
@@ -98,6 +98,57 @@ def test_a_garbled_answer_is_none(witness):
     witness._theirs.sendall(b"\n[[1, 2\n")
     witness.listen()
     assert witness.answer == Answer()
+
+
+@pytest.fixture
+def activity(monkeypatch):
+    """What /proc tells of the one rank."""
+    seen = [proc.Activity("R", 1.0)]
+    monkeypatch.setattr(proc, "activity", lambda pid: seen[0])
+    return seen
+
+
+@pytest.fixture
+def inquiry(witness):
+    made = Inquiry(lambda: None)
+    made.witnesses.append(witness)
+    made.pids[0] = 1
+    return made
+
+
+def test_a_rank_arrives_when_it_has_begun_and_rests(rank, witness, inquiry, activity):
+    activity[0] = proc.Activity("S", 1.0)
+    assert not inquiry.arrived(set())
+    assert not inquiry.arrived(set()) and witness.state == "starts"
+    rank.tell(answers.BEGUN)
+    assert inquiry.arrived(set()) and witness.state == "works"
+
+
+def test_a_rank_that_computes_arrives_after_a_while(rank, inquiry, activity):
+    rank.tell(answers.BEGUN)
+    assert not inquiry.arrived(set())
+    activity[0] = proc.Activity("R", 1.01)
+    assert not inquiry.arrived(set())
+    activity[0] = proc.Activity("R", 1.06)
+    assert inquiry.arrived(set())
+
+
+def test_a_rank_arrives_without_a_look_at_processes(rank, inquiry, activity):
+    activity[0] = None
+    assert not inquiry.arrived(set())
+    rank.tell(answers.BEGUN)
+    assert inquiry.arrived(set())
+
+
+def test_a_rank_that_has_ended_need_not_arrive(inquiry, activity):
+    assert inquiry.arrived({0})
+
+
+def test_a_rank_that_has_left_its_function_ends(rank, witness):
+    rank.tell(answers.BEGUN)
+    rank.tell(answers.LEFT)
+    witness.listen()
+    assert witness.state == "ends"
 
 
 class SilentHost:

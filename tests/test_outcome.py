@@ -1,6 +1,7 @@
 """Which rank explains a failed launch, decided from plain data."""
 
 import signal
+import threading
 
 from course_lib.errors import Frame
 from course_lib.outcome import End, culprit, explain, settled
@@ -103,6 +104,27 @@ def test_an_exit_code_is_named():
 def test_sys_exit_zero_before_returning_is_a_failure():
     end = End(1, 0, 1.0, {"status": "exited", "exit": 0, "frames": [], "at": 1.0})
     assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
+
+
+def test_ranks_without_a_line_of_the_learners_are_told_with_the_reason():
+    library = [Frame(threading.__file__, 7, "_shutdown")]
+    states = {1: "starts", 2: "ends", 3: "works", 4: "stopped", 5: "returned"}
+    stacks = {2: library}
+    text = str(
+        explain(
+            [raised(0, at=1.0)],
+            stacks,
+            made=dict.fromkeys(range(6), 0),
+            name="train",
+            states=states,
+        )
+    )
+    assert text.split("\n\n")[1].splitlines() == [
+        "rank 1 had not begun train yet",
+        "rank 2 had left train already",
+        "rank 3 did not say in time where it was",
+        "rank 4 had been halted by a signal (SIGSTOP or SIGTSTP)",
+    ]
 
 
 def test_ranks_that_still_ran_are_placed():

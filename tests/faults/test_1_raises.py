@@ -194,6 +194,39 @@ cl.launch(train)"""
     assert "line 3, in train: time.sleep(1000)" in text
 
 
+@pytest.mark.fault(1, "before another rank has begun")
+def test_a_rank_that_had_not_begun_is_said_to_be_so(kernel):
+    cell = """class Slow:
+    def __reduce__(self):
+        rank, sleep = "__import__('os').environ['RANK']", "__import__('time').sleep"
+        return eval, (f"{sleep}(1000) if {rank} == '0' else None",)
+
+def train(rank, world_size, slow):
+    now()
+    1 / 0
+
+cl.launch(train, Slow())"""
+    text = failed(kernel, cell)
+    assert "rank 1 of 2 raised ZeroDivisionError" in text
+    assert "rank 0 had not begun train yet" in text
+
+
+@pytest.mark.fault(1, "while another rank ends")
+def test_a_rank_that_had_left_the_function_is_said_to_have(kernel):
+    cell = """def train(rank, world_size):
+    if rank == 0:
+        threading.Thread(target=time.sleep, args=[1000]).start()
+        return
+    time.sleep(0.2)
+    now()
+    1 / 0
+
+cl.launch(train)"""
+    text = failed(kernel, cell)
+    assert "rank 1 of 2 raised ZeroDivisionError" in text
+    assert "rank 0 had left train already" in text
+
+
 @pytest.mark.fault(1, "KeyboardInterrupt, raised by the rank itself")
 def test_a_rank_may_raise_what_an_interrupt_raises(kernel):
     text = fault(kernel, "raise KeyboardInterrupt")
