@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.nbgrader import Course, NbgraderFailed, refuse_missing
+from tests.answers import Answer, right, wrong
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -32,13 +33,13 @@ class GradeFailed(RuntimeError):
     """Our own grader could not do its work; its words are in the message."""
 
 
-def answers(exercise: str, kind: str) -> list[Path]:
-    """The files of answers to an exercise, `right` or `wrong`.
+def answers(exercise: str, kind: str) -> list[Answer]:
+    """The answers to an exercise, `right` or `wrong`.
 
     Those that only a time limit ends are left out: nbgrader has one for all cells.
     """
-    found = sorted((HERE / kind / exercise).glob("*.py"))
-    return [path for path in found if "# slow" not in path.read_text().split("\n")]
+    every = {"right": right, "wrong": wrong}[kind]()
+    return [one for one in every if one.exercise == exercise and not one.slow]
 
 
 def mixture(exercise: dict, number: int) -> dict:
@@ -51,8 +52,8 @@ def mixture(exercise: dict, number: int) -> dict:
         name = _ANSWER.fullmatch(cell["id"])
         if name:
             kind = ("right", "wrong")[(place + number) % 2]
-            files = answers(f"{name[1]}.{name[2]}", kind)
-            cell["source"] = files[number * 5 % len(files)].read_text()
+            found = answers(f"{name[1]}.{name[2]}", kind)
+            cell["source"] = found[number * 5 % len(found)].source
             place += 1
     return made
 

@@ -1,56 +1,44 @@
-"""Every check meets right answers and wrong ones, put into the exercise notebooks.
+"""Every check meets right answers and wrong ones; the pipe of the grader some of each.
 
-An answer is a file in `right/` or `wrong/`. A wrong one says at its head which hint it
-must get; `# same as: other.py` marks the same mistake in another dress, `# slow` ranks
-that wait for each other until their time is up. The grader runs them as it runs what
-learners hand in.
+Answers (`answers.py`) are checked in this process (`checking.py`): a check does to them
+what it does in a notebook. That the notebook, nbval, the sandbox and the report pass on
+what it says is proven with the solutions, the stubs and one wrong answer per exercise.
 """
 
-import itertools
 import json
-import re
-from concurrent.futures import Future, ThreadPoolExecutor
+import warnings
 from functools import cache
-from pathlib import Path
+from unittest import mock
 
+import nbformat
 import pytest
 import torch
+from IPython.lib.pretty import pretty
 
 from course_lib.exercises import exercises
-from course_lib.grading import grades, jail
+from course_lib.grading import grades, jail, verdict
 from course_lib.grading.assignment import load
 from course_lib.grading.grader import Grader, Options
 from course_lib.grading.warm import Template
+from tests import answers
+from tests.checking import (
+    NOTEBOOKS,
+    ROOT,
+    answer_cell,
+    cells,
+    check_cell,
+    given,
+    notebook_of,
+    outcome,
+)
 from tests.grading import Handed
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
 
-HERE = Path(__file__).parent
-NOTEBOOKS = sorted((HERE.parent / "exercises").glob("*.ipynb"))
-RIGHT, WRONG = (sorted(HERE.glob(f"{kind}/*/*.py")) for kind in ("right", "wrong"))
-HURRIED = 12  # seconds for the same where others compute beside it
-SHORT = 6  # seconds for ranks that would wait until the usual limit
-
-
-def header(path, name):
-    """What a line at the head of an answer says, or None."""
-    found = re.search(rf"^# {name}:? ?(.*)$", path.read_text(), re.MULTILINE)
-    return found and found[1]
-
-
-def hint_of(path):
-    """Words of the hint that a wrong answer must get."""
-    found = header(path, "hint")
-    assert found, (
-        f"{place(path)} has no line `# hint: `; write one at its head, with words of"
-        " the hint that the check gives"
-    )
-    return found
-
-
-def place(path):
-    """Where an answer is, as a message names it."""
-    return path.relative_to(HERE.parent)
+HURRIED = 12  # seconds for ranks that would wait until the usual limit
+SHORT = 6  # the same where nothing else runs
+# what starts processes of its own does not run in this one
+IN_RANKS = {"5.1", "5.2", "5.3"}
 
 
 def words(text):
@@ -58,41 +46,192 @@ def words(text):
     return " ".join(text.split())
 
 
-def names(paths):
-    return [f"{path.parent.name}-{path.stem}" for path in paths]
+def each(given):
+    """A test for each of these answers."""
+    return pytest.mark.parametrize("answer", given, ids=lambda answer: answer.id)
 
 
 @cache
-def cells(notebook):
-    """The code cells of a notebook by id, in order."""
-    every = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return {c["id"]: "".join(c["source"]) for c in every if c["cell_type"] == "code"}
+def said(answer):
+    """What the check of its exercise says of an answer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the answer, as in a rank
+        return outcome(
+            answer.exercise,
+            answer.source,
+            timeout=HURRIED if answer.slow else None,
+            called=answer.exercise not in IN_RANKS,
+        )
 
 
-def check_cell(exercise):
-    """The id of the cell that checks an exercise."""
-    return f"check-{exercise.replace('.', '-')}"
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Answers compute as in a rank."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
-def answer_cell(exercise):
-    """The id of the cell with the answer to an exercise."""
-    return check_cell(exercise).replace("check", "answer", 1)
+@pytest.fixture(scope="module")
+def graders():
+    """Graders as they are used: the usual one, and one with canaries."""
+    template = Template()
+    made = {
+        canary: Grader(
+            load(ROOT / "exercises"),
+            Options(sandbox=not jail.missing(), canary=canary),
+            template=template,
+        )
+        for canary in (False, True)
+    }
+    yield made
+    for grader in made.values():
+        grader.close()
+    template.close()
 
 
-def notebook_of(exercise):
-    found = [one for one in NOTEBOOKS if check_cell(exercise) in cells(one)]
-    assert found, (
-        f"no notebook in exercises/ has the check of {exercise}; make it with:"
-        " .venv/bin/python -m course_lib release"
+def exercises_of(notebook):
+    """The exercises of a notebook, in order."""
+    checks = [name for name in cells(notebook) if name.startswith("check-")]
+    return [name.removeprefix("check-").replace("-", ".") for name in checks]
+
+
+def handed_in(notebook, given):
+    """The exercise notebook with these answers in it."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    sources = {answer_cell(answer.exercise): answer.source for answer in given}
+    for cell in content["cells"]:
+        cell["source"] = sources.get(cell["id"], cell["source"])
+    return Handed(json.dumps(content).encode())
+
+
+@pytest.mark.slow
+@each(answers.right())
+def test_a_right_answer_is_right(answer, record_property):
+    found = said(answer)
+    record_property("answer", answer.id)
+    assert found.status == "right", (
+        f"the check does not find {answer.place} right ({found.status}), it said:"
+        f" {found.message} {found.hint}"
     )
-    return found[0]
+    assert f"✓ {answer.exercise} right" in found.message
+
+
+@pytest.mark.slow
+@each(answers.wrong())
+def test_a_wrong_answer_gets_its_hint(answer, record_property):
+    found = said(answer)
+    record_property("answer", answer.id)
+    assert found.status == "not yet", (
+        f"the check does not find {answer.place} wrong ({found.status}), it said:"
+        f" {found.message}"
+    )
+    assert found.message.startswith(f"✗ {answer.exercise} not yet"), found
+    assert answer.hint in words(found.hint), (
+        f"{answer.place} gets the hint {words(found.hint)!r}, and the words of its"
+        f" `hint` are {answer.hint!r}; change one of them"
+    )
+    told = found.message
+    assert "site-packages" not in told and "course_lib/" not in told, told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", exercises())
+def test_each_mistake_has_a_hint_of_its_own(exercise):
+    mine = [answer for answer in answers.wrong() if answer.exercise == exercise]
+    told = {one.id: words(said(one).message + said(one).hint) for one in mine}
+    for answer in mine:
+        others = [other for other in mine if other.mistake != answer.mistake]
+        shared = [other.place for other in others if answer.hint in told[other.id]]
+        assert not shared, (
+            f"the hint of {answer.place} is also what {', '.join(shared)} gets. Let the"
+            " check give each mistake a hint of its own. If both make the same"
+            f" mistake, write `# same as: {answer.name}` below the hint of the other"
+        )
+
+
+# where there are two, `cl.devices` takes them: these run the same checks by name
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("exercise", [e for e in exercises() if e[0] in "123"])
+def test_the_checks_of_devices_accept_right_answers_on_real_gpus(exercise):
+    answer = next(one for one in answers.right() if one.exercise == exercise)
+    found = outcome(exercise, answer.source)
+    assert found.status == "right", found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_wrong_answer_gets_no_points_and_its_hint(graders, notebook):
+    given = [one_wrong(exercise) for exercise in exercises_of(notebook)]
+    found = graders[False].grade(handed_in(notebook, given))
+    assert found.status == grades.GRADED and found.points == 0, found
+    for answer, task in zip(given, found.tasks):
+        assert task.outcome == grades.NOT_YET, (answer.place, task)
+        assert task.message.startswith(f"✗ {answer.exercise} not yet"), task
+        assert answer.hint in words(task.hint), (answer.place, task)
+        assert "site-packages" not in task.message, task
+
+
+def one_wrong(exercise):
+    """The first wrong answer to an exercise that does not wait."""
+    mine = (one for one in answers.wrong() if one.exercise == exercise)
+    return next(answer for answer in mine if not answer.slow)
+
+
+def graded(grader, data, *, kind, record_property):
+    """The grade of a notebook, and the cells that did not pass."""
+    with mock.patch.object(verdict, "notes", wraps=verdict.notes) as spy:
+        grade = grader.grade(Handed(data))
+    ran = spy.call_args.args[1].cells
+    record_property("cells", (kind, len(ran)))
+    return grade, {name for name, cell in ran.items() if cell["outcome"] != "passed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_an_exercise_as_shipped_is_not_started(graders, notebook, record_property):
+    data = notebook.read_bytes()
+    noted = {"kind": "exercises", "record_property": record_property}
+    found, failed = graded(graders[False], data, **noted)
+    # of the cells that are given all pass
+    assert failed == {check_cell(exercise) for exercise in exercises_of(notebook)}
+    assert found.points == 0 and not found.repairs
+    assert {task.outcome for task in found.tasks} == {grades.NOT_STARTED}, found.tasks
+    stages = [task.message.split()[:2] for task in found.tasks]
+    assert stages == [["○", exercise] for exercise in exercises_of(notebook)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_solution_gets_all_points_and_no_check_is_vacuous(
+    graders, notebook, record_property
+):
+    data = (ROOT / "solutions" / notebook.name).read_bytes()
+    noted = {"kind": "solutions", "record_property": record_property}
+    found, failed = graded(graders[True], data, **noted)
+    checks = map(check_cell, exercises_of(notebook))
+    assert failed == {f"canary-{check}" for check in checks}
+    lost = [f"{t.id}: {t.message}" for t in found.tasks if t.outcome != grades.RIGHT]
+    assert not lost, f"solutions/{notebook.name} does not pass {'; '.join(lost)}"
+    assert found.points == found.max_points > 0 and not found.repairs
+    # with canaries, each of which must fail
+    assert found.status == grades.GRADED
+    record_property(
+        "summary",
+        f"graded {notebook.stem}: solution {found.points:g} of {found.max_points:g}"
+        f" points, {len(found.tasks)} canaries failed as they must",
+    )
 
 
 class Desk:
     """A kernel with one notebook open in it, all given cells run."""
 
     def __init__(self, notebook, progress):
-        self.cells, self.kernel = cells(notebook), Kernel()
+        self.cells = cells(notebook)
+        # what checks need is imported before a learner comes to them
+        self.kernel = Kernel(env={"COURSE_LIB_AHEAD": "1"})
         self.files = progress.parent / "files"
         self.files.mkdir()
         self.run(f"%env COURSE_LIB_PROGRESS={progress}")
@@ -139,209 +278,41 @@ def desks(tmp_path_factory):
     assert clear
 
 
-class Examination:
-    """Grades answer files ahead of the tests, as learners who hand in one of each."""
-
-    def __init__(self, graders, paths):
-        self.graders, self.tasks = graders, {path: Future() for path in paths}
-        self.pool = ThreadPoolExecutor(5)  # most checks wait half of their time
-        for handed in self._learners():
-            self.pool.submit(self._grade, handed)
-
-    def _learners(self):
-        """Sets of answers, each to one notebook and with at most one per exercise."""
-        queues = {}
-        for path in self.tasks:
-            queues.setdefault(path.parent.name, []).append(path)
-        for notebook in NOTEBOOKS:
-            mine = [queues.get(exercise, []) for exercise in exercises_of(notebook)]
-            for several in itertools.zip_longest(*mine):
-                yield [path for path in several if path]
-
-    def _grade(self, paths):
-        waits = [path for path in paths if header(path, "slow") is not None]
-        if waits and len(paths) > 1:  # one that waits has a notebook of its own
-            for path in paths:
-                self._grade([path])
-            return
-        try:
-            kind = "hurried" if waits else "usual"
-            found = self.graders[kind].grade(handed_in(paths))
-            assert found.status == grades.GRADED, found
-            tasks = {task.id: task for task in found.tasks}
-            for path in paths:
-                self.tasks[path].set_result(tasks[path.parent.name])
-        except BaseException as error:  # the tests of these files raise it
-            for path in paths:
-                self.tasks[path].set_exception(error)
-
-    def __call__(self, path):
-        """The task of this answer."""
-        notebook_of(path.parent.name)  # without one nobody grades it
-        if path not in self.tasks:  # its own test was not chosen
-            self.tasks[path] = Future()
-            self._grade([path])
-        return self.tasks[path].result()
-
-    def close(self):
-        self.pool.shutdown(cancel_futures=True)
-
-
-def exercises_of(notebook):
-    """The exercises of a notebook, in order."""
-    checks = [name for name in cells(notebook) if name.startswith("check-")]
-    return [name.removeprefix("check-").replace("-", ".") for name in checks]
-
-
-def handed_in(paths):
-    """The exercise notebook with these answers in it; the others are stubs."""
-    notebook = notebook_of(paths[0].parent.name)
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    answers = {answer_cell(path.parent.name): path.read_text() for path in paths}
-    for cell in content["cells"]:
-        cell["source"] = answers.get(cell["id"], cell["source"])
-    return Handed(json.dumps(content).encode(), ", ".join(map(str, paths)))
-
-
-@pytest.fixture(scope="module")
-def graders(tmp_path_factory):
-    """Graders: the usual one, one with canaries, one with little time for launches."""
-    hurried = tmp_path_factory.mktemp("hurried")
-    for notebook in NOTEBOOKS:
-        source = notebook.read_text(encoding="utf-8")
-        calls = re.sub(r"(cl\.check\([^)]+)\)", rf"\1, timeout={HURRIED})", source)
-        (hurried / notebook.name).write_text(calls)
-    template, here = Template(), HERE.parent / "exercises"
-    kinds = {
-        "usual": (here, False),
-        "canary": (here, True),
-        "hurried": (hurried, False),
-    }
-    made = {}
-    for kind, (folder, canary) in kinds.items():
-        options = Options(sandbox=not jail.missing(), canary=canary)
-        made[kind] = Grader(load(folder), options, template=template)
-    yield made
-    for grader in made.values():
-        grader.close()
-    template.close()
-
-
-@pytest.fixture(scope="module")
-def answered(graders, request):
-    """The task that an answer file gets."""
-    here = [item for item in request.session.items if item.path == request.path]
-    given = [item.callspec.params for item in here if hasattr(item, "callspec")]
-    paths = dict.fromkeys(one["path"] for one in given if "path" in one)
-    examination = Examination(graders, paths)
-    yield examination
-    examination.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", RIGHT, ids=names(RIGHT))
-def test_a_right_answer_gets_all_points(answered, path):
-    task = answered(path)
-    assert task.outcome == grades.RIGHT, (
-        f"the check does not find {place(path)} right ({task.outcome}), it said:"
-        f" {task.message} {task.hint}"
-    )
-    assert f"✓ {path.parent.name} right" in task.message
-    assert task.points == task.max_points > 0
-
-
-# where there are two, `cl.devices` takes them: these run the same checks by name
-@pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("exercise", [e for e in exercises() if e[0] in "123"])
-def test_the_checks_of_devices_accept_right_answers_on_real_gpus(answered, exercise):
-    path = next(path for path in RIGHT if path.parent.name == exercise)
-    assert answered(path).outcome == grades.RIGHT, answered(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", WRONG, ids=names(WRONG))
-def test_a_wrong_answer_gets_no_points_and_its_hint(answered, path):
-    task = answered(path)
-    said = task.message
-    wanted = hint_of(path)
-    assert task.outcome == grades.NOT_YET and task.points == 0, (
-        f"the check does not find {place(path)} wrong ({task.outcome}), it said: {said}"
-    )
-    assert said.startswith(f"✗ {path.parent.name} not yet"), said
-    assert wanted in words(task.hint), (
-        f"{place(path)} gets the hint {words(task.hint)!r}, and the words after"
-        f" `# hint: ` at its head are {wanted!r}; change one of them"
-    )
-    assert "site-packages" not in said and "course_lib/" not in said, said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("exercise", exercises())
-def test_each_mistake_has_a_hint_of_its_own(answered, exercise):
-    paths = [path for path in WRONG if path.parent.name == exercise]
-    mistake = {path: header(path, "same as") or path.name for path in paths}
-    said = {path: words(answered(path).message + answered(path).hint) for path in paths}
-    for path in paths:
-        others = [other for other in paths if mistake[other] != mistake[path]]
-        shared = [p.name for p in others if hint_of(path) in said[p]]
-        assert not shared, (
-            f"the hint of {place(path)} is also what {', '.join(shared)} gets. Let the"
-            " check give each mistake a hint of its own. If both make the same"
-            f" mistake, write `# same as: {path.name}` below the hint of the other"
-        )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_an_exercise_as_shipped_is_not_started(graders, notebook):
-    found = graders["usual"].grade(Handed(notebook.read_bytes()))
-    assert found.points == 0 and not found.repairs
-    assert {task.outcome for task in found.tasks} == {grades.NOT_STARTED}
-    stages = [task.message.split()[:2] for task in found.tasks]
-    assert stages == [["○", exercise] for exercise in exercises_of(notebook)]
+def test_stored_outputs_of_solutions_that_are_compared_come_again(notebook):
+    content = nbformat.read(ROOT / "solutions" / notebook.name, as_version=4)
+    for cell in content.cells:
+        if "nbval-check-output" in cell.metadata.get("tags", []):
+            (stored,) = cell.outputs
+            assert shown_by(notebook, cell.source) == stored.data["text/plain"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_solution_gets_all_points_and_no_check_is_vacuous(
-    graders, notebook, record_property
-):
-    solution = HERE.parent / "solutions" / notebook.name
-    found = graders["canary"].grade(Handed(solution.read_bytes()))
-    lost = [f"{t.id}: {t.message}" for t in found.tasks if t.outcome != grades.RIGHT]
-    assert not lost, f"solutions/{notebook.name} does not pass {'; '.join(lost)}"
-    assert found.points == found.max_points > 0 and not found.repairs
-    # with canaries, each of which must fail
-    assert found.status == grades.GRADED
-    ids = [task.id for task in found.tasks]
-    right, wrong = (
-        sum(path.parent.name in ids for path in paths) for paths in (RIGHT, WRONG)
-    )
-    record_property(
-        "summary",
-        f"graded {notebook.stem}: solution {found.points:g} of {found.max_points:g}"
-        f" points, {len(ids)} canaries failed as they must; tests of {right} right"
-        f" answers with all points, {wrong} wrong ones with none and a hint",
-    )
+def shown_by(notebook, source):
+    """What a cell shows at its end, after the cells that answers build on."""
+    *lines, last = source.split("\n")
+    variables = dict(given(notebook))
+    exec("\n".join(lines), variables)
+    return pretty(eval(last, variables))
 
 
 @pytest.mark.parametrize("exercise", exercises())
 def test_every_check_meets_enough_answers(exercise):
-    right = [path for path in RIGHT if path.parent.name == exercise]
-    wrong = [path for path in WRONG if path.parent.name == exercise]
+    right = [one for one in answers.right() if one.exercise == exercise]
+    wrong = [one for one in answers.wrong() if one.exercise == exercise]
     assert len(right) >= 2, (
         f"tests/right/{exercise} holds {len(right)} answer{'s' * (len(right) != 1)}, at"
         " least 2 are needed"
     )
-    mistakes = {hint_of(path) for path in wrong}
+    mistakes = {answer.hint for answer in wrong}
     assert len(mistakes) >= 3, (
         f"tests/wrong/{exercise} holds answers with {len(mistakes)} different hints, at"
         " least 3 are needed"
     )
 
 
-@pytest.mark.parametrize("exercise", sorted({p.parent.name for p in RIGHT + WRONG}))
+@pytest.mark.parametrize(
+    "exercise", sorted({one.exercise for one in answers.right() + answers.wrong()})
+)
 def test_answers_are_to_an_exercise_that_there_is(exercise):
     assert exercise in exercises(), (
         f"tests/ has answers to {exercise}, and EXERCISES in the __init__.py of its"
@@ -430,9 +401,9 @@ def test_settings_of_the_notebook_do_not_reach_a_check(desks):
     for line in SETTINGS:
         desk.run(line)
     try:
-        for path in (path for path in RIGHT if path.stem in SETTLED):
-            exercise = path.parent.name
-            assert f"✓ {exercise} right" in desk.check(exercise, path.read_text())
+        for answer in (one for one in answers.right() if one.name in SETTLED):
+            told = desk.check(answer.exercise, answer.source)
+            assert f"✓ {answer.exercise} right" in told
         kept = "torch.empty(1).dtype, torch.empty(1).device, torch.is_grad_enabled()"
         said = shown(desk.run(kept))
         assert "torch.float64, device(type='meta'), False" in words(said)

@@ -1,0 +1,114 @@
+"""Right and wrong answers to the exercises, as data.
+
+An answer is a file in `right/` or `wrong/`, or a row of `wrong/*/rows.toml`: a short
+`source`, or a `right` answer of which a few lines are changed. A wrong one says which
+hint it must get; `same as` marks the same mistake in another dress, `slow` ranks that
+wait for each other until their time is up.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # comes with pytest there
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer; of a right one `hint` is empty."""
+
+    exercise: str
+    name: str
+    source: str
+    place: str
+    hint: str = ""
+    same_as: str = ""
+    slow: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name in a test run."""
+        return f"{self.exercise}-{self.name}"
+
+    @property
+    def mistake(self) -> str:
+        """The name of the mistake that it makes: its own, or that of a sibling."""
+        return self.same_as or self.name
+
+
+@cache
+def right() -> list[Answer]:
+    """The right answers, by exercise and name."""
+    return [_from_file(path) for path in sorted(HERE.glob("right/*/*.py"))]
+
+
+@cache
+def wrong() -> list[Answer]:
+    """The wrong answers, by exercise and name."""
+    files = [_from_file(path) for path in HERE.glob("wrong/*/*.py")]
+    rows = [row for path in HERE.glob("wrong/*/rows.toml") for row in _rows(path)]
+    return sorted(files + rows, key=lambda answer: (answer.exercise, answer.name))
+
+
+def _from_file(path):
+    place, source = str(path.relative_to(HERE.parent)), path.read_text()
+    hint = _header(source, "hint")
+    assert hint or "wrong" not in path.parts, (
+        f"{place} has no line `# hint: `; write one at its head, with words of"
+        " the hint that the check gives"
+    )
+    return Answer(
+        exercise=path.parent.name,
+        name=path.stem,
+        source=source,
+        place=place,
+        hint=hint or "",
+        same_as=(_header(source, "same as") or "").removesuffix(".py"),
+        slow=_header(source, "slow") is not None,
+    )
+
+
+def _header(source, name):
+    """What a line at the head of an answer says, or None."""
+    found = re.search(rf"^# {name}:? ?(.*)$", source, re.MULTILINE)
+    return found and found[1]
+
+
+def _rows(path):
+    place = path.relative_to(HERE.parent)
+    for name, row in tomllib.loads(path.read_text()).items():
+        yield Answer(
+            exercise=path.parent.name,
+            name=name,
+            source=row.get("source") or _edited(path, name, row),
+            place=f"{place}, [{name}]",
+            hint=row["hint"],
+            same_as=row.get("same_as", ""),
+            slow=row.get("slow", False),
+        )
+
+
+def _edited(path, name, row):
+    """The right answer that a row names, with its changes."""
+    source = (HERE / "right" / path.parent.name / f"{row['right']}.py").read_text()
+    return edited(source, row, f"{path.relative_to(HERE.parent)}, [{name}]")
+
+
+def edited(source: str, row: dict, place: str) -> str:
+    """A source with the changes of a row."""
+    source = f"\n{source}"
+    for edit in row.get("edits", [row]):
+        old, new = f"\n{edit['old']}", f"\n{edit['new']}"
+        count = source.count(old)
+        assert count == 1, (
+            f"{place}: its `old` stands {count} times in the right answer, not once"
+        )
+        source = source.replace(old, new)
+    return source[1:]

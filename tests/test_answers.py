@@ -1,0 +1,48 @@
+"""Rows of wrong answers become the answers that they stand for."""
+
+import pytest
+
+from tests import answers
+
+SOURCE = "def f(x):\n    y = x\n    return y\n"
+
+
+def test_a_row_changes_lines_of_a_right_answer():
+    row = {"old": "    y = x\n", "new": "    y = -x\n"}
+    assert answers.edited(SOURCE, row, "row") == SOURCE.replace("= x", "= -x")
+
+
+def test_a_row_may_take_lines_away():
+    row = {"old": "    y = x\n", "new": ""}
+    assert answers.edited(SOURCE, row, "row") == "def f(x):\n    return y\n"
+
+
+def test_a_row_may_have_several_changes():
+    edits = [
+        {"old": "def f(x):\n", "new": "def f(y):\n"},
+        {"old": "    y = x\n", "new": ""},
+    ]
+    assert answers.edited(SOURCE, {"edits": edits}, "row") == (
+        "def f(y):\n    return y\n"
+    )
+
+
+@pytest.mark.parametrize("old", ["    z = 1\n", "    "])
+def test_a_row_whose_place_is_not_clear_is_refused(old):
+    with pytest.raises(AssertionError, match="times in the right answer, not once"):
+        answers.edited("    a\n    b\n" * 2, {"old": old, "new": ""}, "row")
+
+
+def test_names_are_given_once():
+    ids = [answer.id for answer in answers.wrong()]
+    assert len(ids) == len(set(ids)) > 800
+
+
+def test_a_sibling_names_a_mistake_that_there_is():
+    names = {(answer.exercise, answer.name) for answer in answers.wrong()}
+    strange = [
+        answer.place
+        for answer in answers.wrong()
+        if answer.same_as and (answer.exercise, answer.same_as) not in names
+    ]
+    assert strange == []

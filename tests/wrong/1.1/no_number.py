@@ -1,7 +1,0 @@
-# hint: with the weights that were given
-# same as: new_weights.py
-def split(model, devices):
-    half = len(model) // 2
-    part_1 = model[:half].to(devices[0])
-    part_2 = model[half:].to(devices[1])
-    return lambda x: part_2(part_1(x).to(devices[1])) * float("nan")

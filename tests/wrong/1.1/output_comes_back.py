@@ -1,6 +1,0 @@
-# hint: The output comes back to vgpu:0
-def split(model, devices):
-    half = len(model) // 2
-    part_1 = model[:half].to(devices[0])
-    part_2 = model[half:].to(devices[1])
-    return lambda x: part_2(part_1(x).to(devices[1])).to(devices[0])

@@ -1,6 +1,0 @@
-# hint: weighed once more by its size
-def accumulate(model, microbatches):
-    total = sum(len(labels) for _, labels in microbatches)
-    for images, labels in microbatches:
-        loss = cross_entropy(model(images), labels, reduction="sum")
-        (loss * len(labels) / total).backward()

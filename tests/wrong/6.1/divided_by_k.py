@@ -1,8 +1,0 @@
-# hint: divided by k in the end
-def make_scheduler(optimizer, k, warmup_steps):
-    def factor(update):
-        if warmup_steps == 0:
-            return k
-        return 1 + (1 / k - 1) * min(1, update / warmup_steps)
-
-    return LambdaLR(optimizer, factor)

@@ -1,8 +1,0 @@
-# hint: this is exponential
-def make_scheduler(optimizer, k, warmup_steps):
-    def factor(update):
-        if warmup_steps == 0:
-            return k
-        return k ** min(1, update / warmup_steps)
-
-    return LambdaLR(optimizer, factor)

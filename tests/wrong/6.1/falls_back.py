@@ -1,8 +1,0 @@
-# hint: but then the rate falls
-def make_scheduler(optimizer, k, warmup_steps):
-    def factor(update):
-        if update <= warmup_steps:
-            return 1 + (k - 1) * update / warmup_steps
-        return 1
-
-    return LambdaLR(optimizer, factor)

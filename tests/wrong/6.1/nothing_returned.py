@@ -1,7 +1,0 @@
-# hint: is made and lost
-def make_scheduler(optimizer, k, warmup_steps):
-    def factor(update):
-        share = min(1, update / warmup_steps) if warmup_steps else 1
-        return 1 + (k - 1) * share
-
-    LambdaLR(optimizer, factor)

@@ -1,9 +1,0 @@
-# hint: climbs stairs
-# same as: staircase.py
-def make_scheduler(optimizer, k, warmup_steps):
-    def factor(update):
-        if warmup_steps == 0:
-            return k
-        return round(1 + (k - 1) * min(1, update / warmup_steps))
-
-    return LambdaLR(optimizer, factor)

@@ -1,6 +1,0 @@
-# hint: and the knee is slope / least
-def find_knee(steps):
-    sizes = np.array(list(steps), dtype=float)
-    counts = np.array(list(steps.values()), dtype=float)
-
-    return tuple(np.polyfit(1 / sizes, counts, 1, w=1 / counts))
