@@ -1,7 +1,8 @@
 """Operators of PyTorch's own database on a virtual GPU, against the same on the CPU.
 
 `python -m tests.operators [NAME ...]` prints a line of JSON before each operator, so
-that one which ends the process is known, and a line after it.
+that one which ends the process is known, and a line after it. `--save` runs all of them
+and writes the table tests/tables/operators.json.
 """
 
 import gc
@@ -17,8 +18,11 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from course_lib.accelerators import devices
 from course_lib.vgpu import VirtualTensor
+from tests import tables
 
 SAMPLES = 3
+# what the results depend on beside torch
+SOURCES = ("course_lib/vgpu/*.py", "tests/operators.py")
 
 
 def name_of(op):
@@ -143,16 +147,23 @@ def run(op, device, *, dtype=torch.float32, samples=SAMPLES):
     return "", failed
 
 
+def chosen(names):
+    """The operators of these names, or all, that take float32."""
+    ops = [op for op in op_db if torch.float32 in op.dtypes]
+    return [op for op in ops if not names or {name_of(op), op.name} & set(names)]
+
+
 def main(names):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     device = devices(2, quiet=True)[1]
-    for op in op_db:
-        wanted = not names or name_of(op) in names or op.name in names
-        if torch.float32 not in op.dtypes or not wanted:
-            continue
+    save, rows = "--save" in names, {}
+    for op in chosen([name for name in names if name != "--save"]):
         print(json.dumps([name_of(op)]), flush=True)
-        print(json.dumps([name_of(op), *run(op, device)]), flush=True)
+        rows[name_of(op)] = run(op, device)
+        print(json.dumps([name_of(op), *rows[name_of(op)]]), flush=True)
+    if save:
+        print(tables.write("operators", SOURCES, rows))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import tables
+
 ROOT = Path(__file__).parents[1]
+SOURCES = ("course_lib/vgpu/*.py", "tests/operators.py")
 
 # name -> why it cannot agree; one that agrees after all has to leave this list
 KNOWN = {
@@ -26,13 +29,34 @@ CUDA_ONLY = {
     "jiterator_2inputs_2outputs",
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+# right today, and wrong once: whatever fails and is mended comes here
+FAILED_ONCE = {"linalg.pinv", "linalg.pinv.hermitian", "linalg.pinv.singular"}
+EVERY = 8  # of the others this part is run each time
 
 
 @pytest.fixture(scope="module")
 def results():
-    """Of each operator how far it agreed and what disagreed, from another process."""
-    command = [sys.executable, "-m", "tests.operators"]
+    """Of each operator how far it agreed and what disagreed, as the table has it."""
+    return tables.read("operators")["rows"]
+
+
+@pytest.fixture(scope="module")
+def again():
+    """The same of some operators, run now in another process."""
+    return run(*some())
+
+
+def some():
+    """Names of operators: all that failed once or disagree, a part of the others."""
+    rows = tables.read("operators")["rows"]
+    odd = {name for name, (reached, _) in rows.items() if not reached}
+    odd |= {name for name in rows if "empty" in name}
+    return sorted(FAILED_ONCE | odd | {*list(rows)[::EVERY]})
+
+
+def run(*names):
+    """Results of these operators by name."""
+    command = [sys.executable, "-m", "tests.operators", *names]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     options = {"env": environment, "cwd": ROOT, "capture_output": True, "text": True}
     done = subprocess.run(command, timeout=280, **options)
@@ -41,6 +65,18 @@ def results():
     errors = done.stderr[-2000:]
     assert done.returncode == 0, f"the process ended in operator {last}: {errors}"
     return {row[0]: row[1:] for row in rows if len(row) == 3}
+
+
+def test_the_table_belongs_to_the_sources_of_today():
+    tables.refuse_stale("operators", SOURCES, "make operators")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_operators_still_give_what_the_table_says(again, results):
+    assert len(again) > 50
+    reached = {name: row[0] for name, row in again.items()}
+    assert reached == {name: results[name][0] for name in again}
 
 
 def defined(results):
@@ -57,9 +93,11 @@ def test_99_percent_of_the_operators_agree_forward_and_backward(
     backward = [name for name in agree if rows[name][0] == "backward"]
     share = len(agree) / len(rows)
     rest = "; ".join(f"{n}: {KNOWN.get(n, rows[n][1])}" for n in rows if n not in agree)
+    made = tables.read("operators")["made"]
     record_property(
         "summary",
-        f"operators on a virtual GPU: {len(agree)} of {len(rows)} agree with the CPU"
+        f"operators on a virtual GPU, of {made}: {len(agree)} of {len(rows)} agree"
+        " with the CPU"
         f" ({share:.1%}), {len(backward)} of them backward, too. The rest: {rest}",
     )
     assert len(rows) > 600 and len(backward) > 500

@@ -1,0 +1,56 @@
+"""Tables of what takes too long for every test run: dated, and tied to their sources.
+
+A table is made by a command of its own and committed; it holds a hash of the sources
+that its results belong to. When they change, its test is red until it is made anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = Path(__file__).with_name("tables")
+
+
+def digest(patterns: Iterable[str]) -> str:
+    """A hash of the files of the project that match, their names included."""
+    names = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    made = hashlib.sha256()
+    for path in sorted(names):
+        made.update(str(path.relative_to(ROOT)).encode() + b"\0")
+        made.update(path.read_bytes() + b"\0")
+    return made.hexdigest()[:16]
+
+
+def write(name: str, sources: Iterable[str], rows: dict) -> Path:
+    """Write the table `name`, a line for each row; its path comes back."""
+    head = {
+        "made": str(date.today()),
+        "torch": version("torch").partition("+")[0],
+        "sources": digest(sources),
+    }
+    lines = [f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in rows.items()]
+    text = json.dumps(head)[:-1] + ', "rows": {\n' + ",\n".join(lines) + "\n}}\n"
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(name: str) -> dict:
+    """The table `name`: `made`, `torch`, `sources`, `rows`."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def refuse_stale(name: str, sources: Iterable[str], command: str) -> None:
+    """Raise `AssertionError` if the sources of a table, or torch, have changed."""
+    table = read(name)
+    now = version("torch").partition("+")[0]
+    assert (table["sources"], table["torch"]) == (digest(sources), now), (
+        f"tests/tables/{name}.json of {table['made']} (torch {table['torch']}) was made"
+        f" from other sources than those of today: {', '.join(sources)}. Make it anew"
+        f" and look at what differs: {command}"
+    )
