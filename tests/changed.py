@@ -1,0 +1,162 @@
+"""`make test ARGS=--changed`: only the tests that depend on files which differ.
+
+A test file depends on what it imports, directly or not, on the folders and files of the
+project that it names, and on the whole package if it starts processes: what a kernel
+imports cannot be seen. Tests of answers depend on their answer and on the check of its
+stage. Plugins that trace lines, or read imports alone, see neither ranks nor notebooks.
+"""
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from course_lib import _HOMES
+
+ROOT = Path(__file__).parents[1]
+CODE = ("course_lib", "tests", "benchmarks")
+# what a test may read by name
+NAMED = (
+    *("notebooks", "exercises", "solutions", "benchmarks", ".ci", "environment.yml"),
+    *("README.md", "INSTRUCTORS.md", "Makefile", "tables", "mutants"),
+)
+PLACES = {"tables": "tests/tables", "mutants": "tests/mutants"}
+EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
+# a module with one of these starts a process that imports the package
+STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")
+# fixtures of tests/conftest.py, and what they use
+FIXTURES = {"devs": "course_lib/vgpu", "virtual": "course_lib/vgpu"}
+
+
+def pytest_addoption(parser):
+    """The option, with the commit to compare with."""
+    parser.addoption(
+        "--changed",
+        nargs="?",
+        const="HEAD",
+        metavar="COMMIT",
+        help="only tests that depend on files which differ from COMMIT (HEAD)",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests that depend on nothing that differs."""
+    commit = config.getoption("changed")
+    if not commit:
+        return
+    changed = differing(commit)
+    if changed & EVERYTHING:
+        return
+    kept = [item for item in items if needs(item) & changed]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+def differing(commit: str) -> set[str]:
+    """The files that differ from a commit, new ones included."""
+    return _git("diff", "--name-only", "--no-renames", commit) | _git(
+        "ls-files", "--others", "--exclude-standard"
+    )
+
+
+def _git(*arguments):
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise pytest.UsageError(f"--changed: {done.stderr.strip()}")
+    return set(done.stdout.splitlines())
+
+
+def needs(item) -> frozenset[str]:
+    """The files that a test depends on."""
+    name = item.path.relative_to(ROOT).as_posix()
+    if name.endswith(".ipynb"):
+        return frozenset({name}) | _below("notebooks/scripts") | package()
+    given = getattr(item, "callspec", None)
+    answer = given.params.get("answer") if given else None
+    if answer is None:
+        return of_file(name)
+    stage = f"course_lib/checks/stage0{answer.exercise[0]}"
+    own = {answer.place.partition(",")[0], name, "tests/answers.py"}
+    own |= _below(f"tests/right/{answer.exercise}") if "rows" in answer.place else set()
+    return frozenset(own | {"tests/checking.py"} | _below(stage) | package())
+
+
+@cache
+def of_file(name: str) -> frozenset[str]:
+    """The files that a test file depends on."""
+    modules = _closure(name)
+    sources = {module: _source(module) for module in modules}
+    found = set(modules)
+    mine = [text for module, text in sources.items() if module.startswith("tests/")]
+    for word in NAMED:
+        if any(word in text for text in mine):
+            found |= _below(PLACES.get(word, word))
+    for word, folder in FIXTURES.items():
+        if re.search(rf"def \w+\(.*\b{word}\b", sources[name]):
+            found |= _below(folder) | _closure("course_lib/virtual.py")
+    if any(word in text for text in mine for word in STARTS):
+        found |= _below("course_lib")
+    if "tests.answers" in sources[name] or "from tests import answers" in sources[name]:
+        found |= _below("tests/right") | _below("tests/wrong")
+    return frozenset(found)
+
+
+@cache
+def package() -> frozenset[str]:
+    """The package without its checks and its grader."""
+    left_out = ("course_lib/checks/stage", "course_lib/grading/")
+    return frozenset(f for f in _below("course_lib") if not f.startswith(left_out))
+
+
+@cache
+def _below(name):
+    path = ROOT / name
+    files = [path] if path.is_file() else path.rglob("*")
+    return frozenset(f.relative_to(ROOT).as_posix() for f in files if f.is_file())
+
+
+def _closure(name):
+    """A module and all modules of the project that it imports, directly or not."""
+    found, new = set(), {name}
+    while new:
+        found |= new
+        new = set().union(*map(_imports, new)) - found
+    return found
+
+
+@cache
+def _source(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def _imports(name):
+    """The files of the project that a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(_source(name))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names.append(node.module)
+        else:
+            continue
+        found |= set(filter(None, map(_file, names)))
+    # the package's face loads a module when one of its names is used
+    used = re.findall(r"\b(?:course_lib|cl)\.(\w+)", _source(name))
+    return found | {f"course_lib/{_HOMES[word]}.py" for word in used if word in _HOMES}
+
+
+def _file(module):
+    """The file of a module of the project, or None."""
+    if module.split(".")[0] not in CODE:
+        return None
+    path = ROOT / module.replace(".", "/")
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.is_file():
+            return file.relative_to(ROOT).as_posix()
+    return None

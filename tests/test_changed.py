@@ -1,0 +1,86 @@
+"""What `make test ARGS=--changed` chooses: the tests that depend on a file."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import answers, changed
+from tests.mutants.__main__ import mutants
+
+TESTS = sorted(changed.ROOT.glob("tests/**/test_*.py"))
+NAMES = [path.relative_to(changed.ROOT).as_posix() for path in TESTS]
+
+
+def dependents(file):
+    """The test files that depend on a file."""
+    return {name for name in NAMES if file in changed.of_file(name)}
+
+
+def item(path, **params):
+    callspec = SimpleNamespace(params=params)
+    return SimpleNamespace(path=changed.ROOT / path, callspec=callspec)
+
+
+def test_a_module_is_needed_by_its_tests_and_by_what_starts_processes():
+    found = dependents("course_lib/deadlock.py")
+    assert {"tests/test_deadlock.py", "tests/faults/test_3_deadlock.py"} <= found
+    assert "tests/test_mnist.py" not in found
+
+
+def test_a_module_that_another_imports_is_needed_too():
+    assert "tests/test_deadlock.py" in dependents("course_lib/mismatch.py")
+
+
+def test_a_file_that_is_read_is_needed():
+    assert "tests/test_lessons.py" in dependents("notebooks/00_start_here.ipynb")
+    assert "tests/test_vgpu_operators.py" in dependents("tests/tables/operators.json")
+
+
+def test_an_answer_is_needed_by_its_own_test_alone():
+    first, second = answers.right()[:2]
+    needed = changed.needs(item("tests/test_checks.py", answer=first))
+    assert first.place in needed and second.place not in needed
+    assert f"course_lib/checks/stage0{first.exercise[0]}/__init__.py" in needed
+    assert "course_lib/attempt.py" in needed
+    assert "course_lib/grading/merging.py" not in needed
+
+
+def test_nothing_is_chosen_if_nothing_differs(monkeypatch):
+    config = SimpleNamespace(
+        getoption=lambda name: "HEAD",
+        hook=SimpleNamespace(pytest_deselected=lambda items: None),
+    )
+    items = [item("tests/test_data.py"), item("tests/test_checks.py")]
+    monkeypatch.setattr(changed, "differing", lambda commit: set())
+    left = list(items)
+    changed.pytest_collection_modifyitems(config, left)
+    assert left == []
+    monkeypatch.setattr(changed, "differing", lambda commit: {"course_lib/data.py"})
+    left = list(items)
+    changed.pytest_collection_modifyitems(config, left)
+    assert items[0] in left
+    monkeypatch.setattr(changed, "differing", lambda commit: {"pyproject.toml"})
+    left = list(items)
+    changed.pytest_collection_modifyitems(config, left)
+    assert left == items
+
+
+def test_a_commit_that_is_none_is_an_error_of_use():
+    with pytest.raises(pytest.UsageError, match="--changed: fatal"):
+        changed.differing("no-such-commit")
+
+
+def test_a_lesson_needs_itself_and_the_package():
+    path = "notebooks/00_start_here.ipynb"
+    needed = changed.needs(SimpleNamespace(path=changed.ROOT / path))
+    assert {path, "course_lib/launcher.py", "notebooks/scripts/train.py"} <= needed
+    assert "notebooks/01_model_parallel.ipynb" not in needed
+
+
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant["name"])
+def test_the_tests_that_catch_a_mutant_depend_on_its_file(mutant):
+    name = mutant["tests"][0]
+    if name.endswith(".ipynb"):
+        assert mutant["file"] == name
+    elif name != "tests/test_checks.py":
+        assert name in dependents(mutant["file"])
