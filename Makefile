@@ -7,6 +7,9 @@ PY := $(VENV)/bin/python
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY)
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
 QUICK := not browser and not faults and not slow
+# most tests wait for something: one worker more than there are cores
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
+PYTEST = $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 HAS_TORCH := $(PY) -c 'import importlib.util as u; exit(not u.find_spec("torch"))'
 
 stop = { echo "$(1)" >&2; exit 1; }
@@ -23,7 +26,7 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench nbgrader chosen FORCE
+.PHONY: help setup lab test quick grade bench operators mutants nbgrader chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -42,18 +45,24 @@ lab: $(VENV)/.setup ## open the first lesson in JupyterLab; on a server: make la
 test: $(VENV)/.test ## check style and run all tests; one of them: make test ARGS="-k NAME"
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(RUN) -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 quick: $(VENV)/.test ## the same without the browser, the faults and the slow tests
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(RUN) -m pytest -m "$(QUICK)" $(ARGS)
+	$(PYTEST) -m "$(QUICK)" $(ARGS)
 
 grade: $(VENV)/.grade ## grade your exercises; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
 	$(RUN) -m course_lib grade $(if $(ARGS),$(ARGS),exercises)
 
 bench: $(VENV)/.bench $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alternatives; one of them: make bench ARGS=grading
 	$(RUN) -m benchmarks $(ARGS)
+
+operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU with the CPU, and keep the table
+	$(RUN) -m tests.operators --save
+
+mutants: $(VENV)/.test ## is each deliberate mistake caught? one of them: make mutants ARGS=NAME
+	$(RUN) -m tests.mutants $(ARGS)
 
 nbgrader: $(VENV)/.grade $(VENV)/.nbgrader ## do our points agree with its? one stage: make nbgrader ARGS="-k 05"
 	$(RUN) -m tests.agreement $(ARGS)

@@ -1,27 +1,58 @@
-"""Notebooks as tests: exercises as they are shipped, how long each notebook takes."""
+"""The test run: who runs what, notebooks as tests, where the minutes went."""
 
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+# nbformat, which nbval imports, looks for it and does without: two seconds a process
+sys.modules.setdefault("rfc3987_syntax", None)
+pytest_plugins = ["nbval.plugin", "tests.changed"]
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
 # what is noted and kept during the tests, by the variable that says where
-_FILES = {"COURSE_LIB_PROGRESS": "progress.jsonl", "COURSE_LIB_CACHE": "cache"}
+_FILES = {
+    "COURSE_LIB_PROGRESS": "progress.jsonl",
+    "COURSE_LIB_CACHE": "cache",
+    "TMPDIR": "",
+}
+CHECKS = "tests/test_checks.py"
+# seconds, roughly, of the groups that take longest
+LONG = {
+    "tests/test_scripts.py": 160,
+    "tests/test_grading_attacks.py": 125,
+    CHECKS: 120,
+    "notebooks/05_shared_tensors.ipynb": 60,
+    "notebooks/06_batch_size.ipynb": 55,
+    f"{CHECKS} 5.2": 55,
+    "tests/test_browser.py": 50,
+    "tests/faults/test_4_notebook.py": 50,
+    "notebooks/02_gradient_accumulation.ipynb": 50,
+    "notebooks/04_distributed_data_parallel.ipynb": 48,
+    f"{CHECKS} 4.2": 45,
+    "tests/test_grading_cluster.py": 45,
+    f"{CHECKS} 1.3": 40,
+    "notebooks/01_model_parallel.ipynb": 40,
+    f"{CHECKS} 2.1": 35,
+    "tests/faults/test_3_deadlock.py": 38,
+}
 _before = pytest.StashKey[tuple]()
 
 
 def pytest_configure(config):
     """Keep the tests away from a learner's own progress, and from results of before."""
     folder = tempfile.mkdtemp(prefix="course-tests-")
+    os.chmod(folder, 0o1777)  # as /tmp: a sandbox reads there as another user
     config.stash[_before] = folder, {name: os.environ.get(name) for name in _FILES}
     for name, file in _FILES.items():  # kernels inherit them
         os.environ[name] = os.path.join(folder, file)
+    tempfile.tempdir = None  # it is looked up again
 
 
 def pytest_unconfigure(config):
@@ -31,6 +62,7 @@ def pytest_unconfigure(config):
         del os.environ[name]
         if value is not None:
             os.environ[name] = value
+    tempfile.tempdir = None
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -38,6 +70,7 @@ def pytest_collection_modifyitems(items):
     """In exercises, a check passes if it says that its exercise is not started.
 
     Of lessons and solutions, which take half a minute each, only the first is quick.
+    The groups that take long come first, so that no worker has one left at the end.
     """
     for item in items:
         folder, name = item.path.parent.name, item.path.name
@@ -45,6 +78,26 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
+    items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
+
+
+def group(name):
+    """What one worker runs in one go: a file, of checks the answers to one exercise."""
+    file, _, test = name.partition("::")
+    answers = re.search(r"\[(\d\.\d[a-z]?)[-\]]", test)
+    return f"{file} {answers[1]}" if answers and file == CHECKS else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal groups to the workers."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group(nodeid)
+
+    return Groups(config, log)
 
 
 def _is_check(item):
@@ -76,29 +129,54 @@ def _not_started(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say how much ran and how long each notebook took; no time fails a test.
+    """Say how much ran, where the minutes went, how long each notebook took.
 
-    pytest itself lists every skip with its reason (-ra).
+    No time fails a test. pytest itself lists every skip with its reason (-ra).
     """
-    passed = [_notebook(report) for report in terminalreporter.stats.get("passed", [])]
+    stats = terminalreporter.stats
+    passed = [_notebook(report) for report in stats.get("passed", [])]
     cells = Counter(name.partition("/")[0] for name in passed if name)
     files = Counter(name.partition("/")[0] for name in {*passed} - {""})
+    for kind, count in _properties(stats, "cells"):
+        files[kind] += 1
+        cells[kind] += count
     counts = [_many(passed.count(""), "test")] + [
         f"{_many(files[folder], kind)} ({_many(cells[folder], 'cell')})"
         for folder, kind in KINDS.items()
         if files[folder]
     ]
-    skipped = len(terminalreporter.stats.get("skipped", []))
+    answers = sum(1 for _ in _properties(stats, "answer"))
+    counts += [_many(answers, "answer")] * bool(answers)
+    skipped = len(stats.get("skipped", []))
     terminalreporter.write_line(f"passed: {', '.join(counts)}; skipped: {skipped}")
-    for line in [*_noted(terminalreporter.stats), *_times(terminalreporter.stats)]:
+    lines = [*_noted(stats), *_times(stats), *_slowest(stats)]
+    for line in lines:
         terminalreporter.write_line(line)
+
+
+def _properties(stats, name):
+    """What passed tests recorded under this name."""
+    for report in stats.get("passed", []):
+        properties = getattr(report, "user_properties", ())
+        yield from (value for key, value in properties if key == name)
+
+
+def _slowest(stats, count=10):
+    """A line with the files whose tests took longest, seconds of all workers."""
+    seconds = Counter()
+    for reports in stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 1:
+        slow = [f"{name} {time:.0f} s" for name, time in seconds.most_common(count)]
+        yield f"slowest of {len(seconds)} files: {', '.join(slow)}"
 
 
 def _noted(stats):
     """What tests want to be read: record_property("summary", line)."""
-    for report in [*stats.get("passed", []), *stats.get("failed", [])]:
-        properties = getattr(report, "user_properties", ())
-        yield from (text for key, text in properties if key == "summary")
+    failed = {"passed": stats.get("failed", [])}
+    yield from (*_properties(stats, "summary"), *_properties(failed, "summary"))
 
 
 def _many(count, noun):

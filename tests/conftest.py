@@ -22,6 +22,12 @@ def pytest_collection_modifyitems(config, items):
     fault_table.collect(config, items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Take in what a worker has to say at its end."""
+    fault_table.receive(node.config, getattr(node, "workeroutput", {}))
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Say how many rows of the fault table passed."""
     for line in fault_table.summary(config, terminalreporter.stats):

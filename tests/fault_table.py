@@ -26,23 +26,30 @@ def case(row, what, *values):
 
 def collect(config, items):
     """Note the tests of the table; each also is one of the marker `faults`."""
-    found = config.stash.setdefault(_collected, {})
+    faults = config.stash.setdefault(_collected, {})
     for item in items:
         mark = item.get_closest_marker("fault")
         if mark:
-            found[item.nodeid] = Fault(*mark.args)
+            faults[item.nodeid] = Fault(*mark.args)
             item.add_marker("faults")
+    # a worker tells it to the process that writes the summary
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["faults"] = {k: list(v) for k, v in faults.items()}
+
+
+def receive(config, output):
+    """Take in what a worker collected."""
+    faults = config.stash.setdefault(_collected, {})
+    faults.update({k: Fault(*v) for k, v in output.get("faults", {}).items()})
 
 
 def summary(config, stats):
     """The lines that tell how the faults of this run went, from pytest's reports."""
     faults = config.stash.get(_collected, {})
-    outcomes = {
-        report.nodeid: kind
-        for kind in ("passed", "skipped", "failed", "error")
-        for report in stats.get(kind, [])
-        if getattr(report, "nodeid", None) in faults
-    }
+    outcomes = {}
+    for kind in ("passed", "skipped", "failed", "error"):
+        names = {getattr(report, "nodeid", "") for report in stats.get(kind, [])}
+        outcomes |= dict.fromkeys(faults.keys() & names, kind)
     return lines(faults, outcomes) if outcomes else []
 
 

@@ -1,6 +1,8 @@
 """What a launch may leave behind: processes, files, listening sockets."""
 
+import contextlib
 import glob
+import os
 import tempfile
 import time
 
@@ -9,7 +11,6 @@ import psutil
 from tests import kernels
 
 _SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
-_SHARED += (f"{tempfile.gettempdir()}/grading-*",)
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
 
 
@@ -57,9 +58,29 @@ def _serves(process):
 
 def shared_files():
     """Files of a launch: shared memory, what is in the temporary folders of kernels."""
-    named = {path for pattern in _SHARED for path in glob.glob(pattern)}
+    graders = f"{tempfile.gettempdir()}/grading-*"
+    named = {path for pattern in (*_SHARED, graders) for path in glob.glob(pattern)}
     theirs = {str(path) for path in kernels.FOLDERS.glob("*/**/*")}
     return named | {path for path in theirs if _CACHE not in path}
+
+
+def others():
+    """Files that processes have in use which are not below this one.
+
+    Shared memory is the machine's: tests that run beside this one have theirs there.
+    """
+    mine = {process.pid for process in below()} | {os.getpid()}
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return {path for pid in pids if pid not in mine for path in _used(pid)}
+
+
+def _used(pid):
+    """The files in memory that a process maps or has open."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as maps:
+        yield from (line.split()[5] for line in maps if "/dev/shm/" in line)
+    for file in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(OSError):
+            yield os.readlink(file)
 
 
 def sockets():
@@ -89,8 +110,11 @@ class Leftovers:
     def found(self):
         """A line for each process, file and socket that is new."""
         new = [process for process in descendants() if process.pid not in self.known]
+        files = shared_files() - self.files
+        if any(path.startswith("/dev/shm/") for path in files):
+            files -= others()
         return [
             *(f"process {process}" for process in new),
-            *(f"file {path}" for path in sorted(shared_files() - self.files)),
+            *(f"file {path}" for path in sorted(files)),
             *(f"socket {place}" for place in sorted(sockets() - self.sockets)),
         ]

@@ -523,7 +523,11 @@ def test_folders_deeper_than_any_path_cost_little(tmp_path):
 # zip files that are not as they should be
 
 
-@pytest.mark.parametrize("content", [b"", b"no zip file", zipped("a.ipynb")[:-30]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no zip file", zipped("a.ipynb")[:-30]],
+    ids=["empty", "no zip file", "cut short"],  # a zip file holds the time
+)
 def test_a_damaged_zip_file_is_refused_and_its_learner_named(tmp_path, content):
     path = write(tmp_path, "jane.zip", content=content)
     write(tmp_path, "class/jane.zip", "class/bo.ipynb", content=content)

@@ -66,12 +66,13 @@ def launches(kernel):
 
 
 def hangs(kernel, ready="ready", options=""):
-    """Start a launch of two that never ends; comes back once both have said so."""
+    """Start a launch of two that never ends; comes back once both have said so.
+
+    They say it in the line in which they then sleep.
+    """
     cell = f"""
 def train(rank, world_size):
-    print("{ready}")
-    while True:
-        time.sleep(1000)
+    print("{ready}"), time.sleep(1000)
 
 cl.launch(train{options})"""
     message_id = kernel.send(cell)
