@@ -13,6 +13,7 @@ import pickle
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -225,6 +226,7 @@ def _surround(place, setup):
         MASTER_PORT=str(place.port),
         MPLBACKEND="agg",
     )
+    tempfile.tempdir = None  # the server may have looked up another
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     sys.path[:] = setup["path"]

@@ -101,6 +101,18 @@ def test_the_folder_and_the_variables_of_the_notebook_are_taken_on(
     assert results[0] == (str(tmp_path), "green")
 
 
+def test_temporary_files_of_ranks_are_where_the_notebook_has_its_own(
+    tmp_path, monkeypatch
+):
+    def folder(rank, world_size):
+        import tempfile
+
+        return tempfile.gettempdir()
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert list(launch(folder)) == [str(tmp_path)] * 2
+
+
 def test_a_module_beside_the_notebook_can_be_imported(tmp_path, monkeypatch):
     (tmp_path / "mymodel.py").write_text("def double(x): return 2 * x")
     monkeypatch.syspath_prepend(tmp_path)

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from course_lib import server, worker, zygote
@@ -51,6 +52,7 @@ def _stand_alone(room):
         TMPDIR="/tmp",
         COURSE_LIB_PROGRESS=str(home / "progress.jsonl"),
     )
+    tempfile.tempdir = None  # the template has looked up another
     os.chdir(here)
     sys.path[0] = str(here)
     nowhere = os.open(os.devnull, os.O_RDWR)
