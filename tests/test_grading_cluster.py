@@ -44,7 +44,8 @@ class Crew:
         self.folder, self.workers, file = folder, [], folder / "scheduler.json"
         self.exercises = grading.release(folder / "exercises")
         self.scheduler = self.start("scheduler", f"--scheduler-file={file}", "--port=0")
-        assert becomes(file.exists)
+        # it is there before it is written
+        assert becomes(lambda: file.exists() and file.read_text().strip().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
 
     def start(self, role, *args, path=ROOT):
