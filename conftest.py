@@ -13,7 +13,7 @@ import pytest
 
 # nbformat, which nbval imports, looks for it and does without: two seconds a process
 sys.modules.setdefault("rfc3987_syntax", None)
-pytest_plugins = ["nbval.plugin", "tests.changed"]
+pytest_plugins = ["nbval.plugin"]
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
 # what is noted and kept during the tests, by the variable that says where

@@ -12,7 +12,7 @@ import json
 import linecache
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -151,15 +151,21 @@ class Called(attempt.Attempt):
     """An attempt that calls the body of one rank where no rank is needed."""
 
     def __call__(self, body, *args, world_size, trace=False, why=None):
-        launch = super().__call__
-        if world_size > 1 or trace:
-            return launch(body, *args, world_size=world_size, trace=trace, why=why)
-        try:
-            with _limited(), _frozen(), _as_in_a_rank(), _remembered():
-                value = _copied(self._body(body), args)
-        except BaseException:
-            return launch(body, *args, world_size=world_size, trace=trace, why=why)
-        return Results([value], output=[""], seconds=[0.0], trace=None, title="called")
+        if world_size == 1 and not trace:
+            with suppress(BaseException):
+                value = self._call(body, args)
+                return Results(
+                    [value], output=[""], seconds=[0.0], trace=None, title="called"
+                )
+            # what a call that failed still holds would take room from the next
+            gc.collect()
+        return super().__call__(
+            body, *args, world_size=world_size, trace=trace, why=why
+        )
+
+    def _call(self, body, args):
+        with _limited(), _frozen(), _as_in_a_rank(), _remembered():
+            return _copied(self._body(body), args)
 
     def _body(self, body):
         return attempt._Named(body, self.answer, self.name)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from course_lib import linux
-from tests import fault_table
+from tests import changed, fault_table
+from tests.changed import pytest_addoption  # noqa: F401
 from tests.leftovers import Leftovers, becomes
 
 
@@ -18,8 +19,9 @@ def pytest_configure():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Note every fault of the table before some are deselected."""
+    """Note every fault of the table before some are deselected; then choose."""
     fault_table.collect(config, items)
+    changed.choose(config, items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -53,15 +53,15 @@ def test_nothing_is_chosen_if_nothing_differs(monkeypatch):
     items = [item("tests/test_data.py"), item("tests/test_checks.py")]
     monkeypatch.setattr(changed, "differing", lambda commit: set())
     left = list(items)
-    changed.pytest_collection_modifyitems(config, left)
+    changed.choose(config, left)
     assert left == []
     monkeypatch.setattr(changed, "differing", lambda commit: {"course_lib/data.py"})
     left = list(items)
-    changed.pytest_collection_modifyitems(config, left)
+    changed.choose(config, left)
     assert items[0] in left
     monkeypatch.setattr(changed, "differing", lambda commit: {"pyproject.toml"})
     left = list(items)
-    changed.pytest_collection_modifyitems(config, left)
+    changed.choose(config, left)
     assert left == items
 
 

@@ -242,7 +242,9 @@ def run_pytest(folder, *options):
     """A test run of `folder` by the hooks of this project: its status and its text."""
     shutil.copy(ROOT / "conftest.py", folder)
     (folder / "pytest.ini").write_text("[pytest]\ntestpaths = notebooks exercises\n")
-    flags = ("--nbval-lax", "--nbval-current-env", "--color=no", "-rA", *options)
+    # as in pyproject.toml: conftest.py loads nbval
+    flags = ("-p", "no:nbval", "--nbval-lax", "--nbval-current-env")
+    flags += ("--color=no", "-rA", *options)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *flags],
         cwd=folder,

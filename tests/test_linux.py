@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -149,7 +150,9 @@ input()
 
 
 @pytest.mark.parametrize("patience", [0.3, 0.0], ids=["usual", "busy machine"])
-def test_what_a_killed_process_shared_is_removed(tmp_path, monkeypatch, patience):
+def test_what_a_killed_process_shared_is_removed(monkeypatch, patience):
+    # the name of a socket has at most 107 characters
+    folder = tempfile.TemporaryDirectory(prefix="shared-")
     # in a process of its own, as above
     code = f"""
 import glob, os, subprocess, sys, time
@@ -163,6 +166,8 @@ print(os.path.exists(shared), len(glob.glob(folders)))
 leftovers.remove(linux.kill_children(), 0.0)
 print(os.path.exists(shared), len(glob.glob(folders)))
 """
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    monkeypatch.setenv("TMPDIR", folder.name)
+    with folder:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "True 1\nFalse 0\n", done.stderr
