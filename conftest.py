@@ -154,9 +154,9 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(line)
 
 
-def _properties(stats, name):
-    """What passed tests recorded under this name."""
-    for report in stats.get("passed", []):
+def _properties(stats, name, outcomes=("passed",)):
+    """What tests with these outcomes recorded under this name."""
+    for report in [one for outcome in outcomes for one in stats.get(outcome, [])]:
         properties = getattr(report, "user_properties", ())
         yield from (value for key, value in properties if key == name)
 
@@ -175,8 +175,7 @@ def _slowest(stats, count=10):
 
 def _noted(stats):
     """What tests want to be read: record_property("summary", line)."""
-    failed = {"passed": stats.get("failed", [])}
-    yield from (*_properties(stats, "summary"), *_properties(failed, "summary"))
+    yield from _properties(stats, "summary", outcomes=("passed", "failed"))
 
 
 def _many(count, noun):

@@ -177,7 +177,7 @@ def test_an_interrupted_run_ends_its_notebooks_and_no_worker(crew, tmp_path):
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130 and "the same command goes on" in said
     assert "Traceback" not in said
-    assert becomes(lambda: not lives(kernel), seconds=30)
+    assert becomes(lambda: not lives(kernel), seconds=10)
     assert all(worker.poll() is None for worker in crew.workers)
 
 
