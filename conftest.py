@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+# several at once, each on one thread: with more they would wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # nbformat, which nbval imports, looks for it and does without: two seconds a process
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
+from tests.forked import forking  # noqa: E402  # it imports torch
+
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
 # what is noted and kept during the tests, by the variable that says where
@@ -53,6 +57,10 @@ def pytest_configure(config):
     for name, file in _FILES.items():  # kernels inherit them
         os.environ[name] = os.path.join(folder, file)
     tempfile.tempdir = None  # it is looked up again
+    # kernels need not import anew what all import, those of lessons included
+    kernels = forking()
+    kernels.__enter__()
+    config.add_cleanup(lambda: kernels.__exit__(None, None, None))
 
 
 def pytest_unconfigure(config):

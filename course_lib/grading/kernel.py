@@ -30,7 +30,7 @@ def main(room: Path, *, ready: int) -> None:
 def _prepared(room):
     os.setsid()
     _stand_alone(room)
-    server.use(_Forked())
+    server.use(Forked())
     from ipykernel.kernelapp import IPKernelApp
 
     app = IPKernelApp.instance()
@@ -70,7 +70,7 @@ def _forget_secrets():
             del os.environ[name]
 
 
-class _Forked(server.Server):
+class Forked(server.Server):
     """A process server that is there at once: a fork of this kernel, as it begins."""
 
     def _start(self, theirs):
@@ -95,15 +95,17 @@ class _Child:
         self.pid, self.code = pid, None
 
     def poll(self):
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.code = os.waitstatus_to_exitcode(status) if pid else None
-        return self.code
+        return self._wait(os.WNOHANG)
 
     def kill(self):
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self):
+        return self._wait(0)
+
+    def _wait(self, how):
         if self.code is None:
-            os.waitpid(self.pid, 0)
+            pid, status = os.waitpid(self.pid, how)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code

@@ -136,8 +136,8 @@ def ends(processes, number, pid):
 
 @pytest.fixture
 def own():
-    """A kernel that the test may kill."""
-    kernel = opened()
+    """A kernel that the test may kill; it is started as JupyterLab starts one."""
+    kernel = opened(within=["env"])
     yield kernel
     kernel.close()
 
