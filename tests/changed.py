@@ -74,7 +74,8 @@ def needs(item) -> frozenset[str]:
     """The files that a test depends on."""
     name = item.path.relative_to(ROOT).as_posix()
     if name.endswith(".ipynb"):
-        return frozenset({name}) | _below("notebooks/scripts") | package()
+        given = _below("notebooks/scripts") | _closure("tests/forked.py")
+        return frozenset({name}) | given | package()
     given = getattr(item, "callspec", None)
     answer = given.params.get("answer") if given else None
     if answer is None:

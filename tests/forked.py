@@ -31,7 +31,7 @@ _PROGRAM = f"""
 import sys
 sys.path[0] = {str(Path(__file__).parents[1])!r}
 from tests import forked
-forked.become_kernel(**forked.next_job(int(sys.argv[1])))
+forked.next_kernel(int(sys.argv[1]))
 from course_lib import server
 from course_lib.grading import kernel
 from ipykernel import kernelapp
@@ -49,6 +49,8 @@ _NEEDED = (
     "course_lib.plots",
 )
 _INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+MARK = "forked.next_kernel"  # in the command line of all that comes from a template
+KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
 _lock = threading.Lock()
 
 
@@ -58,24 +60,38 @@ def forking():
     start = local_provisioner.launch_kernel
 
     def launch(command, **options):
-        if command[0] != sys.executable or _MODULE != command[-4:-2]:
+        if command[0] != sys.executable or command[-4:-2] != _MODULE:
             return start(command, **options)
-        return Forked(command[-2:], options["env"], options.get("cwd"))
+        cwd = str(options.get("cwd") or os.getcwd())
+        job = {"arguments": command[-2:], "env": options["env"], "cwd": cwd}
+        forked = Forked(job)
+        KERNELS.add(forked.pid)
+        return forked
 
     with mock.patch.object(local_provisioner, "launch_kernel", launch):
         yield
 
 
+class Server(server.Server):
+    """A server of ranks that has imported all that checks need, forked, too."""
+
+    def _start(self, theirs):
+        env = {**server.QUIET, **os.environ, **server.ENVIRONMENT}
+        job = {"serve": os.getpid(), "env": env}
+        forked = Forked(job, [theirs.fileno(), self.log.fileno()])
+        STANDING.add(forked.pid)
+        return forked
+
+
 class Forked:
-    """As much of `subprocess.Popen` as jupyter_client needs, of a forked kernel."""
+    """As much of `subprocess.Popen` as is needed of a process that was forked."""
 
     stdin = stdout = stderr = None
 
-    def __init__(self, arguments, env, cwd):
-        job = {"arguments": arguments, "env": env, "cwd": str(cwd or os.getcwd())}
+    def __init__(self, job, files=()):
         with _lock:
             template = _template()
-            wire.send(template, job)
+            wire.send(template, job, files)
             answer, _ = wire.receive(template)
         self.pid, self.returncode = answer["pid"], None
 
@@ -124,6 +140,8 @@ def _template():
             stderr=subprocess.DEVNULL,
         )
 
+    STANDING.add(process.pid)
+
     def close():
         control.close()
         process.wait()
@@ -132,42 +150,57 @@ def _template():
     return control
 
 
-def next_job(control: int) -> dict:
-    """Fork for each job that comes; comes back in the kernel, with its job."""
+def next_kernel(control: int) -> None:
+    """Fork for each job that comes; comes back in a kernel, which then is to start."""
     control = socket.socket(fileno=control)
     for name in (*_NEEDED, *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()
-    while (job := wire.receive(control)[0]) is not None:
+    linux.use_huge_pages()
+    while True:
+        job, files = wire.receive(control)
+        if job is None:
+            os._exit(0)
         known, tell = os.pipe()
         between = os.fork()
         if between == 0:
             # its own parent is to be the test's process: this one ends
-            if kernel := os.fork():
-                os.write(tell, str(kernel).encode())
+            if pid := os.fork():
+                os.write(tell, str(pid).encode())
                 os._exit(0)
             for file in (known, tell, control.detach()):
                 os.close(file)
-            return job
+            return _become(job, files)
         os.waitpid(between, 0)
         wire.send(control, {"pid": int(os.read(known, 20))})
-        for file in (known, tell):
+        for file in (known, tell, *files):
             os.close(file)
-    os._exit(0)
 
 
-def become_kernel(arguments, *, env, cwd):
-    """Have what `python -m ipykernel_launcher` has in a new process."""
+def _become(job, files):
     os.setsid()
     os.environ.clear()
-    os.environ.update(env)
-    os.chdir(cwd)
+    os.environ.update(job["env"])
     tempfile.tempdir = None
+    if "serve" in job:
+        _serve(job["serve"], *files)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     worker.scatter_seeds()
     gc.enable()
-    sys.argv = ["ipykernel_launcher", *arguments]
+    os.chdir(job["cwd"])
+    # as `python -m ipykernel_launcher` has it
+    sys.argv = ["ipykernel_launcher", *job["arguments"]]
     del sys.path[0]
+
+
+def _serve(owner, control, log):
+    try:
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        os.close(log)
+        zygote.serve(socket.socket(fileno=control), owner)
+    finally:
+        os._exit(1)
 
 
 def end():

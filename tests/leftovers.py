@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from tests import kernels
+from tests import forked, kernels
 
 _SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
@@ -47,11 +47,16 @@ def descendants(pid=None):
 
 
 def _serves(process):
+    """True for a process server, and for what forks kernels and servers for tests.
+
+    An agent has the same command line, but the server as its parent.
+    """
     try:
-        command = process.cmdline()
-        # an agent has the same command line, but the server as its parent
-        is_server = "zygote.main" in " ".join(command)
-        return is_server and command[-1] == str(process.ppid())
+        command, parent = process.cmdline(), process.ppid()
+        if "zygote.main" in " ".join(command):
+            return command[-1] == str(parent)
+        forks = forked.MARK in " ".join(command)
+        return forks and (process.pid in forked.STANDING or parent in forked.KERNELS)
     except psutil.NoSuchProcess:
         return False
 

@@ -15,12 +15,13 @@ import pytest
 import torch
 from IPython.lib.pretty import pretty
 
+from course_lib import server
 from course_lib.exercises import exercises
 from course_lib.grading import grades, jail, verdict
 from course_lib.grading.assignment import load
 from course_lib.grading.grader import Grader, Options
 from course_lib.grading.warm import Template
-from tests import answers
+from tests import answers, forked
 from tests.checking import (
     NOTEBOOKS,
     ROOT,
@@ -71,6 +72,14 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready():
+    """A server of ranks that has imported all that the checks need."""
+    server.use(forked.Server())
+    yield
+    server.close()
 
 
 @pytest.fixture(scope="module")
