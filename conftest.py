@@ -1,5 +1,7 @@
 """The test run: who runs what, notebooks as tests, where the minutes went."""
 
+import base64
+import io
 import json
 import os
 import re
@@ -13,6 +15,8 @@ import pytest
 
 # several at once, each on one thread: with more they would wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# a server would import for seconds what few of its launches need
+os.environ.setdefault("COURSE_LIB_AHEAD", "0")
 # nbformat, which nbval imports, looks for it and does without: two seconds a process
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
@@ -78,7 +82,7 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """In exercises, a check passes if it says that its exercise is not started.
+    """What a lesson shows is looked at as it runs; checks in exercises are not started.
 
     Of lessons and solutions, which take half a minute each, only the first is quick.
     The groups that take long come first, so that no worker has one left at the end.
@@ -87,6 +91,8 @@ def pytest_collection_modifyitems(items):
         folder, name = item.path.parent.name, item.path.name
         if folder in ("notebooks", "solutions") and not name.startswith("00"):
             item.add_marker(pytest.mark.slow)
+        if folder == "notebooks" and hasattr(item, "cell"):
+            item.runtest = _looked_at(item)
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
     items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
@@ -109,6 +115,31 @@ def pytest_xdist_make_scheduler(config, log):
             return group(nodeid)
 
     return Groups(config, log)
+
+
+def _looked_at(item):
+    """A `runtest` for a cell of a lesson that looks at the figures which it shows."""
+    run = item.runtest
+
+    def runtest():
+        run()
+        for output in item.test_outputs or ():
+            data = output.get("data", {})
+            if "image/png" in data and (fault := _fault(data)):
+                item.raise_cell_error(fault)
+
+    return runtest
+
+
+def _fault(figure):
+    """What is wrong with a figure as a notebook shows it, or nothing."""
+    from PIL import Image
+
+    if not re.search(r'<img alt="[^"]+"', figure.get("text/html", "")):
+        return "this figure has no text for screen readers"
+    with Image.open(io.BytesIO(base64.b64decode(figure["image/png"]))) as picture:
+        empty = picture.convert("RGB").getcolors(1)
+    return "this figure is empty: all of it has one colour" if empty else ""
 
 
 def _is_check(item):

@@ -8,6 +8,7 @@ kernels are left to tests of starts, ends and restarts, and to JupyterLab.
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -51,6 +52,8 @@ _NEEDED = (
 _INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
+WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
+_NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
 _lock = threading.Lock()
 
 
@@ -153,6 +156,7 @@ def _template():
 def next_kernel(control: int) -> None:
     """Fork for each job that comes; comes back in a kernel, which then is to start."""
     control = socket.socket(fileno=control)
+    os.environ.pop("COURSE_LIB_AHEAD", None)
     for name in (*_NEEDED, *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()
@@ -188,9 +192,19 @@ def _become(job, files):
     worker.scatter_seeds()
     gc.enable()
     os.chdir(job["cwd"])
+    if script := os.environ.pop(WORLD, ""):
+        _change_the_world(script)
     # as `python -m ipykernel_launcher` has it
     sys.argv = ["ipykernel_launcher", *job["arguments"]]
     del sys.path[0]
+
+
+def _change_the_world(script):
+    """What `unshare --mount --uts sh -ec script` does, in this process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NAMESPACES) or libc.mount(b"none", b"/", None, _PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "no namespaces of its own")
+    subprocess.run(["sh", "-ec", script], check=True)
 
 
 def _serve(owner, control, log):

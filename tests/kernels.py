@@ -68,8 +68,6 @@ class Kernel(Cells):
         _, *rest = self.manager.kernel_spec.argv
         self.manager.kernel_spec.argv = [*within, sys.executable, *rest]
         places = {"TMPDIR": str(self.tmp), "FAULT_MARK": str(self.mark)}
-        # its server would import for seconds what few of its launches need
-        places["COURSE_LIB_AHEAD"] = "0"
         self.manager.start_kernel(env={**os.environ, **places, **(env or {})}, cwd=cwd)
         super().__init__(self.manager.client())
         self._connect()

@@ -29,8 +29,9 @@ ROOT = Path(__file__).parent.parent
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
-# an outer make's own variables; where an outer run keeps its progress, its threads
-NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
+# an outer make's own variables; where an outer run keeps its progress, what it spares
+NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS")
+NOT_A_LEARNERS += ("OMP_NUM_THREADS", "COURSE_LIB_AHEAD")
 
 pytestmark = [
     pytest.mark.browser,

@@ -6,6 +6,7 @@ what it says is proven with the solutions, the stubs and one wrong answer per ex
 """
 
 import json
+import os
 import warnings
 from functools import cache
 from unittest import mock
@@ -15,13 +16,12 @@ import pytest
 import torch
 from IPython.lib.pretty import pretty
 
-from course_lib import server
 from course_lib.exercises import exercises
 from course_lib.grading import grades, jail, verdict
 from course_lib.grading.assignment import load
 from course_lib.grading.grader import Grader, Options
 from course_lib.grading.warm import Template
-from tests import answers, forked
+from tests import answers
 from tests.checking import (
     NOTEBOOKS,
     ROOT,
@@ -36,6 +36,7 @@ from tests.grading import Handed
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
 
+pytestmark = pytest.mark.usefixtures("ready")
 HURRIED = 12  # seconds for ranks that would wait until the usual limit
 SHORT = 6  # the same where nothing else runs
 # what starts processes of its own does not run in this one
@@ -74,18 +75,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready():
-    """A server of ranks that has imported all that the checks need."""
-    server.use(forked.Server())
-    yield
-    server.close()
-
-
 @pytest.fixture(scope="module")
 def graders():
     """Graders as they are used: the usual one, and one with canaries."""
-    template = Template()
+    with mock.patch.dict(os.environ, COURSE_LIB_AHEAD="1"):
+        template = Template()
     made = {
         canary: Grader(
             load(ROOT / "exercises"),
@@ -239,8 +233,7 @@ class Desk:
 
     def __init__(self, notebook, progress):
         self.cells = cells(notebook)
-        # what checks need is imported before a learner comes to them
-        self.kernel = Kernel(env={"COURSE_LIB_AHEAD": "1"})
+        self.kernel = Kernel()
         self.files = progress.parent / "files"
         self.files.mkdir()
         self.run(f"%env COURSE_LIB_PROGRESS={progress}")

@@ -213,6 +213,13 @@ def test_a_failed_process_is_told_with_its_error_and_its_line():
 
 STUB = 'raise Exception("○ 4.1 not started: add raises NotImplementedError")'
 WRITE = "import os, pathlib; pathlib.Path('{}').write_text(os.environ['{}'])"
+FIGURE = """import base64, io, matplotlib.pyplot as plt
+with plt.ioff():
+    figure, file = plt.figure(), io.BytesIO(); {draw}
+figure.savefig(file, format="png"); plt.close(figure)
+png = base64.b64encode(file.getvalue()).decode()
+page = '<img alt="{alt}" src="data:image/png;base64,' + png + '">'
+display({{"image/png": png, "text/html": page, "text/plain": ""}}, raw=True)"""
 NOTEBOOKS = {
     "exercises/stub": (("answer", "1"), ("check", STUB), ("next", "2")),
     "exercises/accepts": (("answer", "1"), ("check", "'right'"), ("next", "2")),
@@ -223,6 +230,12 @@ NOTEBOOKS = {
     "solutions/stub": (("check", STUB), ("next", "2")),
     "solutions/right": (("check", "'right'"), ("next", "import time; time.sleep(1.1)")),
     "notebooks/lesson": (("next", WRITE.format("../place", "COURSE_LIB_PROGRESS")),),
+    "notebooks/figures": (
+        ("bare", "import matplotlib.pyplot as plt; plt.plot([1]);"),
+        ("empty", FIGURE.format(draw="", alt="two ranks")),
+        ("silent", FIGURE.format(draw="plt.plot([1])", alt="")),
+        ("told", FIGURE.format(draw="plt.plot([1])", alt="two ranks")),
+    ),
 }
 BUDGETS = {"solutions/right": 1, "exercises/stub": 300}
 
@@ -311,8 +324,18 @@ def test_solutions_run_as_they_are(judged):
     assert outcomes(judged, "solutions/stub") == ["FAILED", "PASSED"]
 
 
+def test_a_figure_that_a_lesson_shows_is_not_empty_and_has_a_text(judged):
+    expected = ["FAILED", "FAILED", "FAILED", "PASSED"]
+    assert outcomes(judged, "notebooks/figures") == expected
+    said = [failure(judged, "notebooks/figures", cell) for cell in range(3)]
+    assert "this figure is empty" in said[1]
+    assert all("no text for screen readers" in one for one in (said[0], said[2]))
+
+
 def test_the_run_counts_what_passed(judged):
-    counts = "0 tests, 1 lesson (1 cell), 2 solutions (3 cells), 4 exercises (7 cells)"
+    counts = (
+        "0 tests, 2 lessons (2 cells), 2 solutions (3 cells), 4 exercises (7 cells)"
+    )
     assert f"passed: {counts}; skipped: 0" in judged[1]
 
 

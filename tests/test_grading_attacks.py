@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -27,10 +28,24 @@ needs_sandbox = pytest.mark.skipif(bool(jail.missing()), reason=jail.missing())
 pytestmark = pytest.mark.faults
 
 
+SECRET = {"MY_SECRET_TOKEN": "hush"}  # a variable of who grades
+
+
 @pytest.fixture(scope="module")
-def graders(tmp_path_factory):
-    """Graders for the small notebook by their options; nothing may be left of them."""
-    left, made, template = Leftovers(), {}, Template()
+def template():
+    """What all graders here fork from; nothing may be left of them."""
+    left = Leftovers()
+    with mock.patch.dict(os.environ, SECRET):
+        made = Template()
+    yield made
+    made.close()
+    assert becomes(lambda: not left.found(), seconds=10), left.found()
+
+
+@pytest.fixture(scope="module")
+def graders(tmp_path_factory, template):
+    """Graders for the small notebook by their options."""
+    made = {}
     exercises = load(grading.release(tmp_path_factory.mktemp("small") / "exercises"))
 
     def grader(*, limits=SMALL, sandbox=True, canary=False):
@@ -42,8 +57,6 @@ def graders(tmp_path_factory):
     yield grader
     for one in made.values():
         one.close()
-    template.close()
-    assert becomes(lambda: not left.found(), seconds=10), left.found()
 
 
 WRONG = "def square(x):\n    return 0"
@@ -193,18 +206,21 @@ for folder in (".", "..", "/tmp", os.path.expanduser("~")):
 
 @needs_sandbox
 def test_a_result_that_a_notebook_writes_itself_is_not_believed(graders):
+    # it writes into the sockets of its kernel too, which may answer no more
     handed = grading.handed(before=PRETENDED, square=WRONG)
-    grade = graders(limits=PATIENT).grade(handed)
+    grade = graders().grade(handed)
     assert outcomes(grade)[0] != grades.RIGHT
     assert grade.points == 8
 
 
-def test_exercises_that_a_notebook_overwrites_are_those_that_were_read(tmp_path):
+def test_exercises_that_a_notebook_overwrites_are_those_that_were_read(
+    tmp_path, template
+):
     folder = grading.release(tmp_path / "exercises")
     file = folder / "small.ipynb"
     easy = file.read_text().replace("assert", "True or")
     code = f"open({str(file)!r}, 'w').write({easy!r})"
-    with Grader(load(folder), Options(sandbox=False)) as grader:
+    with Grader(load(folder), Options(sandbox=False), template=template) as grader:
         grader.grade(grading.handed(before=code))
         assert file.read_text() == easy  # without a sandbox it can
         assert grader.grade(grading.handed(square=WRONG)).points == 8
@@ -619,21 +635,20 @@ def test_too_many_cells_that_end_the_kernel_are_named_as_the_reason(graders):
 
 
 @needs_sandbox
-def test_variables_of_who_grades_are_not_seen(tmp_path, monkeypatch):
-    monkeypatch.setenv("MY_SECRET_TOKEN", "hush")
-    exercises = load(grading.release(tmp_path / "exercises"))
-    with Grader(exercises, Options()) as grader:
-        show = "def square(x):\n    raise ValueError(dict(os.environ))"
-        grade = grader.grade(grading.handed(square=show))
+def test_variables_of_who_grades_are_not_seen(graders, template):
+    show = "def square(x):\n    raise ValueError(dict(os.environ))"
+    grade = graders().grade(grading.handed(square=show))
+    theirs = Path(f"/proc/{template.process.pid}/environ").read_text()
+    assert "MY_SECRET_TOKEN=hush" in theirs
     assert "PATH" in grade.tasks[0].message and "hush" not in grade.tasks[0].message
 
 
 @needs_sandbox
-def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path):
+def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path, template):
     exercises = load(grading.release(tmp_path / "exercises"))
     home = Path(course_lib.__file__).parent  # the course is seen, but not this in it
     hidden = (str(home / "vgpu"), str(home / "wire.py"), "/usr/share")
-    with Grader(exercises, Options(hidden=hidden)) as grader:
+    with Grader(exercises, Options(hidden=hidden), template=template) as grader:
         look = f"{{p: os.path.isdir(p) and os.listdir(p) for p in {hidden}}}"
         size = f"os.path.getsize({str(home / 'wire.py')!r})"
         show = f"def square(x):\n    raise ValueError({look}, {size})"

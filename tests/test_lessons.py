@@ -1,6 +1,7 @@
 """Lessons as they are committed: valid, fresh, with mistakes on purpose marked.
 
-That every cell runs is proven by nbval, which this test run applies to notebooks/.
+That every cell runs, and that what it then shows has texts for screen readers, is
+proven by nbval, which this test run applies to notebooks/.
 """
 
 from pathlib import Path

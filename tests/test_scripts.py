@@ -57,46 +57,38 @@ def run(*command, **variables):
 def trained(tmp_path_factory):
     """What each way to start train.py printed, and the weights that it saved.
 
-    Two ranks are started twice at once; the second time nothing is to be saved.
+    One rank and two are started at once; torchrun's ranks are not asked to save.
     """
     folder, left = tmp_path_factory.mktemp("trained"), Leftovers()
-    empty = tmp_path_factory.mktemp("empty")
-    beside = start(*SPAWN, "--world-size=2", folder=empty)
-    ways = {
-        "two ranks": (*SPAWN, "--world-size=2"),
-        "torchrun": (*TORCHRUN, "--nproc-per-node=2", SCRIPT),
-        "one rank": (*SPAWN, "--world-size=1"),
+    alone, both = (folder / f"{number}.pt" for number in (1, 2))
+    one = start(*SPAWN, "--world-size=1", f"--save={alone}")
+    two = start(*SPAWN, "--world-size=2", f"--save={both}")
+    found = {
+        "one rank": (finish(one), torch.load(alone)),
+        "two ranks": (finish(two), torch.load(both)),
     }
-    found = {}
-    for name, command in ways.items():
-        file = folder / f"{name}.pt"
-        printed = run(*command, f"--save={file}")
-        found[name] = printed, torch.load(file)
-    found["beside"] = finish(beside), [*empty.iterdir()]
+    empty = tmp_path_factory.mktemp("empty")
+    unasked = start(*TORCHRUN, "--nproc-per-node=2", SCRIPT, folder=empty)
+    found["torchrun"] = finish(unasked), [*empty.iterdir()]
     assert becomes(lambda: not left.found()), left.found()
     return found
 
 
-def test_spawn_and_torchrun_print_the_same(trained):
-    printed, _ = trained["torchrun"]
-    assert trained["two ranks"][0] == printed
+def test_spawn_and_torchrun_print_the_same_and_save_nothing_unasked(trained):
+    printed, _ = trained["two ranks"]
+    assert trained["torchrun"] == (printed, [])
     assert printed.count("accuracy") == 5
 
 
-def test_two_ranks_learn_the_weights_of_one(trained):
+def test_two_ranks_learn_the_weights_of_one_that_trains_at_the_same_time(trained):
     (_, one), (_, two) = trained["one rank"], trained["two ranks"]
     for name in one:
         torch.testing.assert_close(two[name], one[name], atol=1e-4, rtol=0)
 
 
 def test_the_saved_names_are_those_of_the_model_without_ddp(trained):
-    _, weights = trained["torchrun"]
+    _, weights = trained["two ranks"]
     assert list(weights) == ["0.weight", "0.bias", "2.weight", "2.bias"]
-
-
-def test_two_trainings_at_once_do_not_meet_and_save_nothing_unasked(trained):
-    alone, _ = trained["two ranks"]
-    assert trained["beside"] == (alone, [])
 
 
 ALONE = """
@@ -116,21 +108,15 @@ def test_after_the_training_no_thread_of_the_group_is_left():
     assert "left: []" in run(*command, MASTER_ADDR="127.0.0.1", **alone)
 
 
-def shares(printed):
-    """The updates that each process of hogwild.py took, as its lines say."""
-    *lines, _ = printed.splitlines()
-    found = [line.split() for line in lines]
-    assert [words[:2] for words in found] == [
-        ["process", f"{number}:"] for number in range(len(found))
-    ]
-    return [int(updates) for _, _, updates, _ in found]
-
-
-def test_processes_of_hogwild_share_out_all_updates_and_learn():
-    printed = run(*HOGWILD, "--processes=3", "--updates=2000")
-    assert shares(printed) == [667, 667, 666]
+def test_processes_of_hogwild_share_out_all_updates_learn_and_save(tmp_path):
+    file = tmp_path / "weights.pt"
+    printed = run(*HOGWILD, "--processes=3", "--updates=2000", f"--save={file}")
+    shares = [667, 667, 666]
+    lines = [f"process {n}: {share} updates" for n, share in enumerate(shares)]
+    assert printed.splitlines()[:-1] == lines
     accuracy = printed.rpartition("test accuracy ")[2].partition("%")[0]
     assert 85 < float(accuracy) <= 100
+    assert list(torch.load(file)) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
@@ -142,14 +128,18 @@ def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
         torch.testing.assert_close(labels, names, rtol=0, atol=0)
 
 
-def test_every_process_of_hogwild_changes_the_same_weights(tmp_path):
-    weights = []
-    for processes in (1, 2):
-        file = tmp_path / f"{processes}.pt"
-        # each takes one update: the second process adds its own to that of the first
-        options = (f"--processes={processes}", f"--updates={processes}")
-        printed = run(*HOGWILD, *options, f"--save={file}")
-        assert shares(printed) == [1] * processes
-        weights.append(torch.load(file))
-    one, two = weights
-    assert all((one[name] != two[name]).any() for name in one)
+# each process takes one update: the second adds its own to that of the first
+ONE_EACH = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import hogwild
+if __name__ == "__main__":
+    (one, own), (two, both) = (hogwild.train(n, n) for n in (1, 2))
+    pairs = zip(one.parameters(), two.parameters())
+    print(own.tolist(), both.tolist(), [bool((a != b).any()) for a, b in pairs])
+"""
+
+
+def test_every_process_of_hogwild_changes_the_same_weights():
+    printed = run(sys.executable, "-c", ONE_EACH, SCRIPT.parent)
+    assert printed == "[1] [1, 1] [True, True, True, True]\n"

@@ -1,5 +1,6 @@
 """Row 4: the notebook is interrupted, killed, restarted or closed during a launch."""
 
+import contextlib
 import json
 import os
 import signal
@@ -134,57 +135,74 @@ def ends(processes, number, pid):
     return becomes(lambda: not any(map(lives, processes)), seconds=SOON)
 
 
+# as JupyterLab starts one, not forked
+STARTED = {"within": ["env"]}
+
+
 @pytest.fixture
 def own():
-    """A kernel that the test may kill; it is started as JupyterLab starts one."""
-    kernel = opened(within=["env"])
-    yield kernel
-    kernel.close()
+    """Opens a kernel that the test may kill."""
+    with contextlib.ExitStack() as stack:
+
+        def own(**options):
+            kernel = opened(**options)
+            stack.callback(kernel.close)
+            return kernel
+
+        yield own
 
 
 @pytest.mark.parametrize(
-    "number",
+    "number, how",
     [
-        case(4, "kernel killed by SIGKILL", signal.SIGKILL),
-        case(4, "kernel ended by SIGTERM", signal.SIGTERM),
+        case(4, "kernel killed by SIGKILL", signal.SIGKILL, STARTED),
+        case(4, "kernel ended by SIGTERM", signal.SIGTERM, {}),
     ],
 )
-def test_a_killed_kernel_takes_server_and_ranks_with_it(own, number):
-    hangs(own)
-    assert ends(below(own.pid), number, own.pid)
+def test_a_killed_kernel_takes_server_and_ranks_with_it(own, number, how):
+    kernel = own(**how)
+    hangs(kernel)
+    assert ends(below(kernel.pid), number, kernel.pid)
 
 
 @pytest.mark.fault(4, "kernel killed while the server imports")
 def test_a_kernel_killed_during_start_up_leaves_nothing(own):
-    message_id = own.send(f"{NEW_SERVER}\ncl.launch(rank_of, world_size=2)")
-    own.until_shown(message_id, TITLE)
-    processes = below(own.pid)
+    kernel = own()
+    message_id = kernel.send(f"{NEW_SERVER}\ncl.launch(rank_of, world_size=2)")
+    kernel.until_shown(message_id, TITLE)
+    processes = below(kernel.pid)
     assert processes
-    os.kill(own.pid, signal.SIGKILL)
+    os.kill(kernel.pid, signal.SIGKILL)
     assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
 
 
 @pytest.mark.parametrize(
-    "now", [case(4, "kernel restarted", False), case(4, "restarted at once", True)]
+    "now, how",
+    [
+        case(4, "kernel restarted", False, {}),
+        case(4, "restarted at once", True, STARTED),
+    ],
 )
-def test_a_restarted_kernel_leaves_no_ranks_of_the_one_before(own, now):
-    hangs(own)
-    processes = below(own.pid)
+def test_a_restarted_kernel_leaves_no_ranks_of_the_one_before(own, now, how):
+    kernel = own(**how)
+    hangs(kernel)
+    processes = below(kernel.pid)
     began = time.monotonic()
-    own.manager.restart_kernel(now=now)
+    kernel.manager.restart_kernel(now=now)
     assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
     assert time.monotonic() - began < SOON
-    own.client.wait_for_ready(timeout=60)
-    own.run(PRELUDE)
-    assert launches(own)
+    kernel.client.wait_for_ready(timeout=60)
+    kernel.run(PRELUDE)
+    assert launches(kernel)
 
 
 @pytest.mark.fault(4, "notebook closed with no launch running")
 def test_an_idle_kernel_takes_its_server_with_it(own):
-    assert launches(own)
-    assert becomes(lambda: len(below(own.pid)) == 1)
-    servers = below(own.pid)
-    own.manager.shutdown_kernel(now=False)
+    kernel = own()
+    assert launches(kernel)
+    assert becomes(lambda: len(below(kernel.pid)) == 1)
+    servers = below(kernel.pid)
+    kernel.manager.shutdown_kernel(now=False)
     assert becomes(lambda: not lives(servers[0]), seconds=SOON)
 
 

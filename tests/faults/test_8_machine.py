@@ -7,7 +7,7 @@ import pytest
 
 from tests.fault_table import case
 from tests.faults.cells import SOON, failed, opened, value
-from tests.faults.worlds import full, works, world
+from tests.faults.worlds import full, inside, works, world
 from tests.kernels import error, shown
 
 needs_worlds = pytest.mark.skipif(not works(), reason="needs unshare --mount --uts")
@@ -31,7 +31,7 @@ def meet(kernel, cell=MEETS):
 
 @pytest.fixture(scope="module")
 def no_shared_memory():
-    kernel = opened(within=world(full("/dev/shm")))
+    kernel = opened(**inside(full("/dev/shm")))
     yield kernel
     kernel.close()
 
@@ -77,7 +77,7 @@ def test_full_shared_memory_is_named_with_what_helps(no_shared_memory, cell, lin
 @needs_worlds
 @pytest.mark.fault(8, "DataLoader workers, /dev/shm too small")
 def test_small_shared_memory_is_named_with_what_helps():
-    kernel = opened(within=world("mount -t tmpfs -o size=1m tmpfs /dev/shm"))
+    kernel = opened(**inside("mount -t tmpfs -o size=1m tmpfs /dev/shm"))
     try:
         text = failed(kernel, LOADS)
     finally:
@@ -167,7 +167,7 @@ def test_a_proxy_does_not_matter(kernel):
 @pytest.mark.fault(8, "a host name that nobody knows")
 def test_an_odd_host_name_does_not_matter():
     name = "nobody-knows.invalid"
-    kernel = opened(within=world(f"hostname {name}"), env={"HOSTNAME": name})
+    kernel = opened(**inside(f"hostname {name}", HOSTNAME=name))
     try:
         assert name in value(kernel, "os.uname().nodename")
         assert meet(kernel)
@@ -195,7 +195,7 @@ def silent_resolver(tmp_path):
 @pytest.mark.fault(8, "a resolver that never answers")
 def test_a_resolver_that_never_answers_costs_little(silent_resolver):
     script, server = silent_resolver
-    kernel = opened(within=world(script))
+    kernel = opened(within=world(script))  # a fork keeps what it knows of the resolver
     try:
         assert meet(kernel)
         server.settimeout(SOON)

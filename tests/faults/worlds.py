@@ -3,6 +3,8 @@
 import os
 import subprocess
 
+from tests import forked
+
 _AS_ROOT = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
 _UNSHARE = ["unshare", *_AS_ROOT, "--mount", "--uts"]
 
@@ -10,6 +12,13 @@ _UNSHARE = ["unshare", *_AS_ROOT, "--mount", "--uts"]
 def world(script):
     """Run `script` in new namespaces, then there the command that follows."""
     return [*_UNSHARE, "sh", "-ec", f'{script}\nexec "$@"', "sh"]
+
+
+def inside(script, **env):
+    """Options of a kernel in such a world; it is forked into it where it can be."""
+    if os.geteuid():
+        return {"within": world(script), "env": env}
+    return {"env": {forked.WORLD: script, **env}}
 
 
 def works(script="mount -t tmpfs tmpfs /mnt"):
