@@ -29,9 +29,8 @@ ROOT = Path(__file__).parent.parent
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
-# an outer make's own variables; where an outer run keeps its progress, what it spares
-NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS")
-NOT_A_LEARNERS += ("OMP_NUM_THREADS", "COURSE_LIB_AHEAD")
+# an outer make's own variables; where an outer run keeps its progress, its threads
+NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
 
 pytestmark = [
     pytest.mark.browser,
@@ -119,21 +118,19 @@ def exercise(lab, browser):
     return opened(browser, lab, EXERCISE)
 
 
-def run_to(page, text):
-    """Run cells one by one up to the one whose code holds `text`; its cell."""
-    for _ in range(100):
-        active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
-        found = text in active.inner_text()
-        page.keyboard.press("Shift+Enter")
-        if found:
-            break
-    return page.locator(".jp-CodeCell", has_text=text).first
+def run(page, *texts):
+    """Run the cells whose code holds these texts; the last of them comes back."""
+    for text in texts:
+        cell = page.locator(".jp-CodeCell", has_text=text).first
+        cell.locator(".cm-content").first.click()
+        page.keyboard.press("Control+Enter")
+    return cell
 
 
 def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
-    cell = run_to(page, "cl.launch(hello")
+    cell = run(page, "import course_lib", "cl.launch(hello")
     cell.get_by_text("I am rank 1 of 2").wait_for()
-    cell = run_to(page, "cl.plot_timeline(results.trace)")
+    cell = run(page, "def unequal(", "cl.plot_timeline(results.trace)")
     picture = cell.locator("img[alt]").last
     picture.wait_for()
     assert re.search(r"2 ranks.*rank \d waits", picture.get_attribute("alt"), re.S)
@@ -141,7 +138,7 @@ def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
 
 
 def test_an_error_is_one_red_box_that_names_rank_and_line(page):
-    cell = run_to(page, "cl.launch(mistake")
+    cell = run(page, "cl.launch(mistake")
     box = cell.locator("[data-mime-type='application/vnd.jupyter.stderr']")
     box.wait_for()
     text = box.inner_text()
@@ -151,7 +148,7 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
 
 
 def test_sliders_change_the_advice(page):
-    cell = run_to(page, "interact(advise")
+    cell = run(page, "def advise(", "interact(advise")
     cell.get_by_text("so: split the data").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
@@ -190,7 +187,7 @@ return [i % num_samples for i in range(rank, length, world_size)]"""
 
 
 def test_a_check_of_the_stub_says_not_started(exercise):
-    cell = run_to(exercise, CHECK)
+    cell = run(exercise, "import course_lib", "def shard_indices", CHECK)
     cell.get_by_text("4.1 not started").wait_for()
 
 
@@ -200,7 +197,7 @@ def test_a_right_answer_is_drawn_and_praised(exercise):
     exercise.keyboard.press("Control+A")
     exercise.keyboard.insert_text(ANSWER.replace("\n", "\n    "))
     exercise.keyboard.press("Shift+Enter")
-    cell = run_to(exercise, CHECK)
+    cell = run(exercise, CHECK)
     cell.get_by_text("4.1 right").wait_for()
     assert cell.locator("img[alt*='held more than once']").is_visible()
 
@@ -211,10 +208,5 @@ def test_what_is_done_is_still_there_after_a_restart(exercise):
     exercise.keyboard.press("0")
     exercise.locator(".jp-Dialog .jp-mod-accept").click()
     wait_for_kernel(exercise)
-    setup = exercise.locator(".jp-CodeCell", has_text="import course_lib as cl").first
-    setup.click()
-    exercise.keyboard.press("Control+Enter")
-    exercise.locator(".jp-CodeCell", has_text="cl.summary()").first.click()
-    exercise.keyboard.press("Control+Enter")
-    cell = exercise.locator(".jp-CodeCell", has_text="cl.summary()").first
+    cell = run(exercise, "import course_lib as cl", "cl.summary()")
     cell.get_by_text(f"1 of {len(exercises())} exercises right").wait_for()
