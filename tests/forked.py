@@ -169,20 +169,21 @@ def next_kernel(control: int) -> None:
         between = os.fork()
         if between == 0:
             # its own parent is to be the test's process: this one ends
-            if pid := os.fork():
-                os.write(tell, str(pid).encode())
+            if os.fork():
                 os._exit(0)
+            os.setsid()  # before anybody may ask for its group, to kill it
+            os.write(tell, str(os.getpid()).encode())
             for file in (known, tell, control.detach()):
                 os.close(file)
             return _become(job, files)
+        for file in (tell, *files):
+            os.close(file)
         os.waitpid(between, 0)
         wire.send(control, {"pid": int(os.read(known, 20))})
-        for file in (known, tell, *files):
-            os.close(file)
+        os.close(known)
 
 
 def _become(job, files):
-    os.setsid()
     os.environ.clear()
     os.environ.update(job["env"])
     tempfile.tempdir = None
