@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import batch_size, grading, launching, recording, virtual
+from benchmarks import batch_size, grading, launching, recording, report, virtual
 from benchmarks.nbgrader import NbgraderFailed
 
 BENCHMARKS = {
@@ -14,6 +14,22 @@ BENCHMARKS = {
     "recording": recording.run,
     "virtual": virtual.run,
 }
+# what each measures: its numbers are those of these files
+_LAUNCH = ("agent", "launcher", "payload", "rendezvous", "server", "wire", "worker")
+_LAUNCH = [f"course_lib/{name}.py" for name in (*_LAUNCH, "zygote")]
+_ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
+SOURCES = {
+    "batch_size": [f"course_lib/{name}.py" for name in ("stacked", "study", "sweeps")],
+    "grading": ["course_lib/grading/*.py", *_ROOM],
+    "launching": [*_LAUNCH, "benchmarks/helper.py", "benchmarks/ranks.py"],
+    "recording": ["course_lib/recorder.py", "course_lib/marks.py"],
+    "virtual": ["course_lib/vgpu/*.py"],
+}
+
+
+def sources(name: str) -> str:
+    """A line with the hash of the files that a benchmark measures."""
+    return f"Sources: {report.digest([*SOURCES[name], f'benchmarks/{name}.py'])}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         print(table)
         if options.save:
-            Path(__file__).with_name(f"{name}.md").write_text(table)
+            Path(__file__).with_name(f"{name}.md").write_text(
+                f"{table}\n{sources(name)}"
+            )
             for path, text in getattr(table, "files", {}).items():
                 path.write_text(text, encoding="utf-8")
     return status

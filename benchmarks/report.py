@@ -1,9 +1,14 @@
 """What all reports share: Markdown tables, and under which conditions was measured."""
 
+import hashlib
 import os
 import platform
+from collections.abc import Iterable
 from datetime import date
 from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 
 
 class Report(str):
@@ -17,6 +22,16 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
     columns = lines[0].count(" | ") + 1
     return "\n".join([lines[0], "|---" * columns + "|", *lines[1:], ""])
+
+
+def digest(patterns: Iterable[str]) -> str:
+    """A hash of the files of the project that match, their names included."""
+    names = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    made = hashlib.sha256()
+    for path in sorted(names):
+        made.update(str(path.relative_to(ROOT)).encode() + b"\0")
+        made.update(path.read_bytes() + b"\0")
+    return made.hexdigest()[:16]
 
 
 def conditions() -> str:

@@ -3,7 +3,7 @@
 Solutions are released by nbgrader and compared with exercises/. Then both graders get
 the same notebooks: each solution, each exercise as it is handed out, and mixtures of
 the answers in tests/right and tests/wrong. Exit status: 1 if anything differs, 2 if it
-could not be found out.
+could not be found out. With `--save` the points are kept in tests/tables/.
 """
 
 import argparse
@@ -16,10 +16,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.nbgrader import Course, NbgraderFailed, refuse_missing
+from tests import tables
 from tests.answers import Answer, right, wrong
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+SOURCES = (
+    "benchmarks/nbgrader.*",
+    "course_lib/grading/*.py",
+    "exercises/*.ipynb",
+    "solutions/*.ipynb",
+    "tests/agreement.py",
+)
 _ANSWER = re.compile(r"answer-(\d+)-(\d+[a-z]?)")
 # both stubs in one form: ours names the exercise and says how long an answer is
 _STUB = re.compile(r"# (?:\S+: your code, about \d+ lines?|your code)$", re.MULTILINE)
@@ -137,20 +145,22 @@ def compared(ours: Mapping, theirs: Mapping, *, stage: str) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Compare the stages that are asked for; the exit status comes back."""
     asked = _arguments(arguments)
-    found, stages = 0, list(_chosen(asked))
+    found, stages, rows = 0, list(_chosen(asked)), {}
     if not stages:
         _say(f"no submission is named {asked.only}: one is 05-right or 05-mixed1")
         return 2
     try:
         refuse_missing()
         for path, learners in stages:
-            for line in _compare(path, learners):
+            for line in _compare(path, learners, rows):
                 _say(f"DIFFERENT: {line}")
                 found += 1
     except (NbgraderFailed, GradeFailed) as error:
         _say(str(error))
         return 2
     _say(f"{_KNOWN}\nOther differences: {found}")
+    if asked.save:
+        _say(f"kept in {tables.write('agreement', SOURCES, rows)}")
     return bool(found)
 
 
@@ -180,8 +190,8 @@ def _chosen(asked):
             yield path, some
 
 
-def _compare(path, learners):
-    """What differs in one stage."""
+def _compare(path, learners, rows):
+    """What differs in one stage; in `rows` the points of each notebook are noted."""
     exercise, stage = _exercise(path), path.name[:2]
     longest = max(_longest(cell) for cell in exercise["cells"])
     with tempfile.TemporaryDirectory(prefix="nbgrader-") as place:
@@ -192,7 +202,9 @@ def _compare(path, learners):
         course.grade()
         theirs, ours = course.points(), by_us(Path(place), learners, path.stem)
     for learner in learners:
-        _say(_line(f"{stage}-{learner}", ours.get(learner), theirs.get(learner)))
+        name, both = f"{stage}-{learner}", (ours.get(learner), theirs.get(learner))
+        _say(_line(name, *both))
+        rows[name] = dict(zip(("grade", "nbgrader"), map(_listed, both)))
     yield from (f"{stage}: {line}" for line in released_differently(exercise, released))
     yield from compared(ours, theirs, stage=stage)
     yield from _unexpected(ours, exercise, stage)
@@ -215,18 +227,24 @@ def _unexpected(ours, exercise, stage):
 
 
 def _line(name, ours, theirs):
-    own, peer = (
-        ", ".join(f"{points[task]:g}" for task in sorted(points)) if points else "none"
-        for points in (ours, theirs)
-    )
-    return f"{name}: {own} by grade; {peer} by nbgrader"
+    return f"{name}: {_listed(ours)} by grade; {_listed(theirs)} by nbgrader"
+
+
+def _listed(points):
+    if not points:
+        return "none"
+    return ", ".join(f"{points[task]:g}" for task in sorted(points))
 
 
 def _arguments(arguments):
     parser = argparse.ArgumentParser("python -m tests.agreement", description=__doc__)
     parser.add_argument("-k", dest="only", default="", metavar="NAME", help="as 05-1")
     parser.add_argument("--mixtures", type=int, default=2, metavar="N", help="a stage")
-    return parser.parse_args(arguments)
+    parser.add_argument("--save", action="store_true", help="keep the points")
+    asked = parser.parse_args(arguments)
+    if asked.save and asked.only:
+        parser.error("--save keeps all stages: leave -k out")
+    return asked
 
 
 if __name__ == "__main__":

@@ -4,25 +4,15 @@ A table is made by a command of its own and committed; it holds a hash of the so
 that its results belong to. When they change, its test is red until it is made anew.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.report import digest
+
 FOLDER = Path(__file__).with_name("tables")
-
-
-def digest(patterns: Iterable[str]) -> str:
-    """A hash of the files of the project that match, their names included."""
-    names = {path for pattern in patterns for path in ROOT.glob(pattern)}
-    made = hashlib.sha256()
-    for path in sorted(names):
-        made.update(str(path.relative_to(ROOT)).encode() + b"\0")
-        made.update(path.read_bytes() + b"\0")
-    return made.hexdigest()[:16]
 
 
 def write(name: str, sources: Iterable[str], rows: dict) -> Path:

@@ -145,5 +145,6 @@ def test_a_report_is_saved_with_its_files(tmp_path, monkeypatch, capsys):
     assert __main__.main(["batch_size"]) == 0
     assert list(tmp_path.iterdir()) == []
     assert __main__.main(["batch_size", "--save"]) == 0
-    assert (tmp_path / "batch_size.md").read_text() == "# A title"
+    told = f"# A title\n{__main__.sources('batch_size')}"
+    assert (tmp_path / "batch_size.md").read_text() == told
     assert (tmp_path / "study.json").read_text() == "[ 1 ]\n"
