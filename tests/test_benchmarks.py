@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import classroom, grading, launching, nbgrader, ranks, virtual, watching
-from benchmarks.__main__ import BENCHMARKS, main, sources
+from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.helper import Helper, LaunchFailed
 from benchmarks.nbgrader import Course, NbgraderFailed
 
@@ -50,15 +50,6 @@ def times_of(**milliseconds):
         for way, ms in milliseconds.items()
         for n in launching.SIZES
     }
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_report_belongs_to_the_sources_of_today(name):
-    path = Path(nbgrader.__file__).with_name(f"{name}.md")
-    assert path.read_text().endswith(sources(name)), (
-        f"benchmarks/{name}.md was measured with other sources than those of today. On"
-        f" a quiet machine: make bench ARGS='{name} --save'"
-    )
 
 
 def test_slow_ways_are_measured_in_every_fourth_round():
