@@ -25,6 +25,7 @@ from unittest import mock
 from jupyter_client.provisioning import local_provisioner
 
 from course_lib import linux, server, wire, worker, zygote
+from course_lib.grading.kernel import Child
 
 _MODULE = ["-m", "ipykernel_launcher"]
 # at its top level: what ranks show of their lines is the learner's, not this file's
@@ -86,7 +87,7 @@ class Server(server.Server):
         return forked
 
 
-class Forked:
+class Forked(Child):
     """As much of `subprocess.Popen` as is needed of a process that was forked."""
 
     stdin = stdout = stderr = None
@@ -96,22 +97,7 @@ class Forked:
             template = _template()
             wire.send(template, job, files)
             answer, _ = wire.receive(template)
-        self.pid, self.returncode = answer["pid"], None
-
-    def poll(self):
-        if self.returncode is None:
-            self._wait(os.WNOHANG)
-        return self.returncode
-
-    def wait(self):
-        if self.returncode is None:
-            self._wait(0)
-        return self.returncode
-
-    def _wait(self, how):
-        pid, status = os.waitpid(self.pid, how)
-        if pid:
-            self.returncode = os.waitstatus_to_exitcode(status)
+        super().__init__(answer["pid"])
 
     def send_signal(self, number):
         if self.poll() is None:
@@ -119,9 +105,6 @@ class Forked:
 
     def terminate(self):
         self.send_signal(signal.SIGTERM)
-
-    def kill(self):
-        self.send_signal(signal.SIGKILL)
 
 
 @functools.cache

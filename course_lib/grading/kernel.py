@@ -85,23 +85,26 @@ class Forked(server.Server):
                 zygote.serve(theirs, self.owner, wanted=wanted)
             finally:
                 os._exit(1)
-        return _Child(pid)
+        return Child(pid)
 
 
-class _Child:
+class Child:
     """As much of `subprocess.Popen` as a process server needs."""
 
     def __init__(self, pid):
         self.pid, self.code = pid, None
 
     def poll(self):
+        """The exit code, None while it runs."""
         return self._wait(os.WNOHANG)
 
     def kill(self):
+        """End it by SIGKILL."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self):
+        """The exit code, at its end."""
         return self._wait(0)
 
     def _wait(self, how):
