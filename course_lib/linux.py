@@ -13,6 +13,8 @@ from course_lib import leftovers, proc
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 0.3  # seconds
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
+_PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
+_kept = []
 
 
 def available() -> bool:
@@ -61,6 +63,17 @@ def adopt_orphans() -> None:
 def _prctl(option, value):
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def keep_together(megabytes: int = 64) -> None:
+    """Let Python's next small objects lie in one piece, where large pages fit them.
+
+    Otherwise each megabyte of them lies between two libraries that were loaded.
+    """
+    pieces = [None] * (megabytes << 20 >> 9)
+    for i in range(len(pieces)):
+        pieces[i] = bytes(_PIECE)
+    _kept.extend(pieces[::500])  # a piece in each part, or it would be given back
 
 
 def use_huge_pages() -> None:

@@ -27,6 +27,7 @@ from course_lib.errors import inner
 _LONGEST = 4000  # characters of an error's message
 
 inside = False  # True in the processes of a launch
+_forgotten = []
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
-    weakref.finalize._registry.clear()  # torch has hundreds, slow to run
+    # torch has hundreds, slow to run; to free them would copy the pages that they are in
+    _forgotten.append(weakref.finalize._registry)
+    weakref.finalize._registry = {}
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.enable()

@@ -14,6 +14,7 @@ _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 def main(control: int, owner: int) -> None:
     """Serve the process `owner` until it ends."""
+    linux.keep_together()
     warm_up()
     serve(socket.socket(fileno=control), owner, wanted=ahead())
 

@@ -60,7 +60,10 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def forking():
-    """Let jupyter_client fork Python kernels; what else it starts, it starts."""
+    """Let jupyter_client fork Python kernels, and launches of this process a server.
+
+    What else they start, they start.
+    """
     start = local_provisioner.launch_kernel
 
     def launch(command, **options):
@@ -72,7 +75,10 @@ def forking():
         KERNELS.add(forked.pid)
         return forked
 
-    with mock.patch.object(local_provisioner, "launch_kernel", launch):
+    with (
+        mock.patch.object(local_provisioner, "launch_kernel", launch),
+        mock.patch.object(server, "Server", Server),
+    ):
         yield
 
 
@@ -140,6 +146,7 @@ def next_kernel(control: int) -> None:
     """Fork for each job that comes; comes back in a kernel, which then is to start."""
     control = socket.socket(fileno=control)
     os.environ.pop("COURSE_LIB_AHEAD", None)
+    linux.keep_together()
     for name in (*_NEEDED, *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()

@@ -16,6 +16,7 @@ from course_lib import request, server, zygote
 from course_lib.errors import UsageError
 from course_lib.exercises import exercises
 from course_lib.launcher import launch
+from tests import forked
 from tests.leftovers import becomes
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -314,7 +315,16 @@ def test_the_notebook_is_never_forked(monkeypatch):
     assert list(launch(lambda rank, world_size: rank, world_size=2)) == [0, 1]
 
 
-def test_a_variable_read_at_import_gets_a_new_server(monkeypatch):
+@pytest.fixture
+def started(monkeypatch):
+    """Servers as they are outside tests: programs of their own."""
+    server.close()
+    monkeypatch.setattr(server, "Server", forked.Server.__base__)
+    yield
+    server.close()
+
+
+def test_a_variable_read_at_import_gets_a_new_server(started, monkeypatch):
     launch(lambda rank, world_size: rank)
     first = server.current()
     monkeypatch.setenv("TORCH_SHOW_CPP_STACKTRACES", "1")
@@ -323,8 +333,8 @@ def test_a_variable_read_at_import_gets_a_new_server(monkeypatch):
     assert becomes(lambda: first.process.poll() is not None)
 
 
-def test_the_server_has_one_thread():
-    launch(lambda rank, world_size: rank)
+def test_the_server_has_one_thread(started):
+    assert list(launch(lambda rank, world_size: rank, world_size=2)) == [0, 1]
     assert len(os.listdir(f"/proc/{server.current().process.pid}/task")) == 1
 
 

@@ -22,6 +22,25 @@ def test_memory_keeps_its_contents_when_it_moves_to_large_pages():
     assert torch.equal(numbers, torch.arange(4_000_000))
 
 
+def test_small_objects_lie_together_though_much_is_loaded_between_them():
+    # in a process of its own, whose memory is not yet in pieces
+    code = """
+import mmap
+from course_lib import linux
+linux.keep_together(8)
+objects, between = [], []
+for _ in range(24):
+    objects += [[] for _ in range(2_000)]
+    between.append(mmap.mmap(-1, 1 << 20))
+pieces = [line.split()[0].split("-") for line in open("/proc/self/maps")]
+pieces = [(int(first, 16), int(last, 16)) for first, last in pieces]
+counts = [sum(p[0] <= id(o) < p[1] for o in objects) for p in pieces]
+print(max(counts) / len(objects))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert float(done.stdout) > 0.7, done.stderr
+
+
 def test_children_are_those_of_this_process():
     child = subprocess.Popen(["sleep", "1000"])
     try:

@@ -136,6 +136,7 @@ def _bury(proctors, ended):
 
 def _prepare():
     """Import what every kernel needs; what many need comes back, for a quiet moment."""
+    linux.keep_together()
     # half of nbformat's import, and nothing in a notebook needs it
     sys.modules.setdefault("rfc3987_syntax", None)
     for name in _NEEDED:
