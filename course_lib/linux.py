@@ -70,6 +70,8 @@ def keep_together(megabytes: int = 64) -> None:
 
     Otherwise each megabyte of them lies between two libraries that were loaded.
     """
+    if _kept:
+        return
     pieces = [None] * (megabytes << 20 >> 9)
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)

@@ -99,7 +99,7 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
-    # torch has hundreds, slow to run; to free them would copy the pages that they are in
+    # torch has hundreds, slow to run; to free them would copy the pages they are in
     _forgotten.append(weakref.finalize._registry)
     weakref.finalize._registry = {}
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders

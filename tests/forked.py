@@ -1,9 +1,10 @@
-"""Kernels for tests, forked from one process that has imported what they need.
+"""Kernels and servers for tests, forked from one process that has imported all.
 
-A kernel and the server of its ranks import for some six seconds of CPU, and most tests
-look at something else. Under `forking` they get a fork instead: a child of this process
-as one that is started would be, with its command line, variables and folder. Started
-kernels are left to tests of starts, ends and restarts, and to JupyterLab.
+A kernel, a server of ranks and a template of graders each import for some six seconds
+of CPU, and most tests look at something else. Under `forking` they get a fork instead:
+a child of this process as one that is started would be, with its command line,
+variables and folder. Started ones are left to tests of starts, ends and restarts, of
+what may be seen in a sandbox, and to JupyterLab.
 """
 
 import atexit
@@ -25,6 +26,7 @@ from unittest import mock
 from jupyter_client.provisioning import local_provisioner
 
 from course_lib import linux, server, wire, worker, zygote
+from course_lib.grading import warm
 from course_lib.grading.kernel import Child
 
 _MODULE = ["-m", "ipykernel_launcher"]
@@ -55,22 +57,20 @@ MARK = "forked.next_kernel"  # in the command line of all that comes from a temp
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
-_lock = threading.Lock()
+_lock, _start_graders = threading.Lock(), warm.Template._start
 
 
 @contextlib.contextmanager
 def forking():
-    """Let jupyter_client fork Python kernels, and launches of this process a server.
-
-    What else they start, they start.
-    """
+    """Let this process fork kernels, servers of ranks and templates of graders."""
     start = local_provisioner.launch_kernel
 
     def launch(command, **options):
         if command[0] != sys.executable or command[-4:-2] != _MODULE:
             return start(command, **options)
         cwd = str(options.get("cwd") or os.getcwd())
-        job = {"arguments": command[-2:], "env": options["env"], "cwd": cwd}
+        job = {"be": "kernel", "arguments": command[-2:], "cwd": cwd}
+        job["env"] = options["env"]
         forked = Forked(job)
         KERNELS.add(forked.pid)
         return forked
@@ -78,6 +78,17 @@ def forking():
     with (
         mock.patch.object(local_provisioner, "launch_kernel", launch),
         mock.patch.object(server, "Server", Server),
+        mock.patch.object(warm.Template, "_start", _graders),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def starting():
+    """Let servers and templates be started after all."""
+    with (
+        mock.patch.object(server, "Server", Server.__base__),
+        mock.patch.object(warm.Template, "_start", _start_graders),
     ):
         yield
 
@@ -87,10 +98,16 @@ class Server(server.Server):
 
     def _start(self, theirs):
         env = {**server.QUIET, **os.environ, **server.ENVIRONMENT}
-        job = {"serve": os.getpid(), "env": env}
+        job = {"be": "server", "owner": os.getpid(), "env": env}
         forked = Forked(job, [theirs.fileno(), self.log.fileno()])
         STANDING.add(forked.pid)
         return forked
+
+
+def _graders(self, theirs):
+    env = {**server.QUIET, **os.environ, **warm.ENVIRONMENT}
+    job = {"be": "template", "folder": str(self.folder), "env": env}
+    return Forked(job, [theirs.fileno(), self.log.fileno()])
 
 
 class Forked(Child):
@@ -177,17 +194,25 @@ def _become(job, files):
     os.environ.clear()
     os.environ.update(job["env"])
     tempfile.tempdir = None
-    if "serve" in job:
-        _serve(job["serve"], *files)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker.scatter_seeds()
-    gc.enable()
-    os.chdir(job["cwd"])
+    {"kernel": _kernel, "command": _run, "server": _serve, "template": _fork_graders}[
+        job["be"]
+    ](job, *files)
+
+
+def _kernel(job):
+    _as_started(job)
     if script := os.environ.pop(WORLD, ""):
         _change_the_world(script)
     # as `python -m ipykernel_launcher` has it
     sys.argv = ["ipykernel_launcher", *job["arguments"]]
     del sys.path[0]
+
+
+def _as_started(job):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker.scatter_seeds()
+    gc.enable()
+    os.chdir(job["cwd"])
 
 
 def _change_the_world(script):
@@ -198,14 +223,55 @@ def _change_the_world(script):
     subprocess.run(["sh", "-ec", script], check=True)
 
 
-def _serve(owner, control, log):
+def _serve(job, control, log):
     try:
-        for stream in (1, 2):
-            os.dup2(log, stream)
-        os.close(log)
-        zygote.serve(socket.socket(fileno=control), owner)
+        _write_into(log, log)
+        zygote.serve(socket.socket(fileno=control), job["owner"])
     finally:
         os._exit(1)
+
+
+def _fork_graders(job, control, log):
+    try:
+        _write_into(log, log)
+        warm.main(control, job["folder"])
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _run(job, out, err):
+    """`python -m course_lib`; what it starts to grade is a fork of it."""
+    from course_lib.__main__ import main
+
+    def fork(self, theirs):
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            self.control.close()
+            os.environ.update(warm.ENVIRONMENT)
+            files = theirs.detach(), self.log.fileno()
+            _fork_graders({"folder": str(self.folder)}, *files)
+        return Child(pid)
+
+    warm.Template._start = fork
+    code = 1
+    try:
+        _write_into(out, err)
+        _as_started(job)
+        code = main(job["arguments"])
+    except SystemExit as left:
+        code = left.code
+    finally:
+        sys.stdout.flush()
+        atexit._run_exitfuncs()
+        os._exit(code)
+
+
+def _write_into(out, err):
+    for stream, file in ((1, out), (2, err)):
+        os.dup2(file, stream)
+    os.close(out)
 
 
 def end():

@@ -17,12 +17,29 @@ from course_lib.grading import command, jail
 from course_lib.grading.desk import Desk
 from course_lib.grading.grader import Grader
 from course_lib.grading.warm import Template
-from tests import grading
+from tests import forked, grading
 from tests.leftovers import Leftovers, becomes, below
 
 ROOT = Path(__file__).parents[1]
 WRONG = "def square(x):\n    return 0"
 pytestmark = pytest.mark.faults
+
+
+class Command(forked.Forked):
+    """The command as a process that was forked, with its output."""
+
+    def __init__(self, arguments, folder):
+        self.printed = [open(os.memfd_create(name)) for name in ("out", "err")]
+        env = {**os.environ, "COLUMNS": "100"}
+        job = {"be": "command", "arguments": ["grade", *arguments], "env": env}
+        files = [file.fileno() for file in self.printed]
+        super().__init__(job | {"cwd": str(folder)}, files)
+
+    def communicate(self, timeout):
+        assert becomes(lambda: self.poll() is not None, timeout)
+        for file in self.printed:
+            file.seek(0)  # it shares the position of what was written
+        return [file.read() for file in self.printed]
 
 
 class Course:
@@ -41,6 +58,10 @@ class Course:
 
     def start(self, *args):
         """The command as a process of its own, with its output."""
+        return Command(self.options(args), self.folder)
+
+    def start_python(self, *args):
+        """The same, but with a Python of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "course_lib", "grade", *self.options(args)],
             cwd=self.folder,
@@ -142,7 +163,7 @@ def test_what_is_finished_when_grading_ends_early_is_not_run_twice(course, numbe
     printed = "".join(process.communicate(timeout=20))
     assert own and becomes(lambda: not course.left.found(), seconds=10)
     if number == signal.SIGINT:
-        assert process.returncode == 130
+        assert process.code == 130
         assert "the same command goes on where it was" in printed
         assert set(course.grades()) == {"ada"}
     course.hand_in("bob")
@@ -210,7 +231,7 @@ def test_a_zip_gives_a_table_and_a_page_for_each_learner(course):
 
 def test_json_on_the_standard_output_is_nothing_else(course):
     course.hand_in("ada")
-    process = course.start(course.handed, "--json=-")
+    process = course.start_python(course.handed, "--json=-")
     printed, _ = process.communicate(timeout=60)
     assert json.loads(printed)["submissions"][0]["learner"] == "ada"
 

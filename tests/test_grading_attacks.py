@@ -19,7 +19,7 @@ from course_lib.grading.assignment import load
 from course_lib.grading.grader import Grader, Options
 from course_lib.grading.limits import Limits, excess
 from course_lib.grading.warm import Template
-from tests import grading
+from tests import forked, grading
 from tests.leftovers import Leftovers, becomes
 
 SMALL = Limits(cell=2, total=60, memory=600 * 10**6, processes=12, file=50 * 10**6)
@@ -35,7 +35,7 @@ SECRET = {"MY_SECRET_TOKEN": "hush"}  # a variable of who grades
 def template():
     """What all graders here fork from; nothing may be left of them."""
     left = Leftovers()
-    with mock.patch.dict(os.environ, SECRET):
+    with mock.patch.dict(os.environ, SECRET), forked.starting():
         made = Template()
     yield made
     made.close()

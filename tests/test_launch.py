@@ -316,11 +316,11 @@ def test_the_notebook_is_never_forked(monkeypatch):
 
 
 @pytest.fixture
-def started(monkeypatch):
+def started():
     """Servers as they are outside tests: programs of their own."""
     server.close()
-    monkeypatch.setattr(server, "Server", forked.Server.__base__)
-    yield
+    with forked.starting():
+        yield
     server.close()
 
 

@@ -27,7 +27,7 @@ _NEEDED = (
     "course_lib.plots",
     "course_lib.grading.proctor",
 )
-_ENVIRONMENT = {
+ENVIRONMENT = {
     **server.ENVIRONMENT,
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -49,16 +49,20 @@ class Template:
         self.log = open(os.memfd_create("course_lib template"), "rb", buffering=0)
         self.control, theirs = wire.pair()
         with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno()), str(self.folder)],
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the grader, which ends it
-                env={**server.QUIET, **os.environ, **_ENVIRONMENT},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-            )
+            self.process = self._start(theirs)
+
+    def _start(self, theirs):
+        """The process that serves the other end of `control`."""
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, str(theirs.fileno()), str(self.folder)],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C is for the grader, which ends it
+            env={**server.QUIET, **os.environ, **ENVIRONMENT},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+        )
 
     def lives(self) -> bool:
         """True while it can fork."""
