@@ -2,8 +2,8 @@
 
 An answer is a file in `right/` or `wrong/`, or a row of `wrong/*/rows.toml`: a short
 `source`, or a `right` answer of which a few lines are changed. A wrong one says which
-hint it must get; `same as` marks the same mistake in another dress, `slow` ranks that
-wait for each other until their time is up.
+hint it must get; `same as` marks the same mistake in another dress, `slow` gives the
+seconds of one whose ranks wait for each other, or compute, until their time is up.
 """
 
 import re
@@ -30,7 +30,7 @@ class Answer:
     place: str
     hint: str = ""
     same_as: str = ""
-    slow: bool = False
+    slow: float = 0
 
     @property
     def id(self) -> str:
@@ -71,7 +71,7 @@ def _from_file(path):
         place=place,
         hint=hint or "",
         same_as=(_header(source, "same as") or "").removesuffix(".py"),
-        slow=_header(source, "slow") is not None,
+        slow=float(_header(source, "slow") or 0),
     )
 
 
@@ -91,7 +91,7 @@ def _rows(path):
             place=f"{place}, [{name}]",
             hint=row["hint"],
             same_as=row.get("same_as", ""),
-            slow=row.get("slow", False),
+            slow=row.get("slow", 0),
         )
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import overrides
 
 from course_lib import attempt, exercises, payload
+from course_lib.checks.stage01 import overlapping
 from course_lib.checks.stage02 import budget, loop
 from course_lib.exercises import NotStarted, NotYet
 from course_lib.results import Results
@@ -117,7 +118,7 @@ _kept = {}  # what checks compute for their own use, the same for every answer
 
 @contextmanager
 def _remembered():
-    """Compute only once what the checks of stage 02 compare all answers with."""
+    """Compute only once what checks of 1.3 and of stage 02 compare all answers with."""
     watched, between, largest = loop._watched, budget._between, budget._largest
 
     def keep(key, compute):
@@ -140,7 +141,11 @@ def _remembered():
         key = "largest", total, steps
         return keep(key, lambda: largest(model, data, steps=steps))
 
+    def whole_batch(measured):
+        return keep("whole batch", measured)
+
     with (
+        mock.patch.object(overlapping, "_whole_batch", whole_batch),
         mock.patch.object(loop, "_watched", training),
         mock.patch.multiple(budget, _between=memory, _largest=fitting),
     ):

@@ -37,8 +37,7 @@ from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
 
 pytestmark = pytest.mark.usefixtures("ready")
-HURRIED = 12  # seconds for ranks that would wait until the usual limit
-SHORT = 6  # the same where nothing else runs
+SHORT = 6  # seconds for ranks that would wait until the usual limit
 # what starts processes of its own does not run in this one
 IN_RANKS = {"5.1", "5.2", "5.3"}
 
@@ -61,8 +60,8 @@ def said(answer):
         return outcome(
             answer.exercise,
             answer.source,
-            timeout=HURRIED if answer.slow else None,
-            called=answer.exercise not in IN_RANKS,
+            timeout=answer.slow,
+            called=answer.exercise not in IN_RANKS and not answer.slow,
         )
 
 

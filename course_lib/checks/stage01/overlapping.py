@@ -75,11 +75,12 @@ def _overlap(_rank, _world_size, answer):
     def gradients():
         return [to_cpu(parameter.grad) for parameter in parameters]
 
-    plain = watch(lambda: gradient(naive), devs, warm=2)
-    expected = gradients()
+    def measured(call, *args):
+        return watch(lambda: gradient(call, *args), devs, warm=2), gradients()
+
+    plain, expected = _whole_batch(lambda: measured(naive))
     with noted(torch.autograd, "backward") as calls:
-        run = watch(lambda: gradient(answer, *parts, devs, x, labels), devs, warm=2)
-    found = gradients()
+        run, found = measured(answer, *parts, devs, x, labels)
     seen = {"naive": plain, "run": run, "names": [str(device) for device in devs]}
     seen |= {"gap": relative_gap(found, expected), "backward": len(calls), "hint": ""}
     if seen["gap"] > CLOSE:
@@ -88,6 +89,11 @@ def _overlap(_rank, _world_size, answer):
         again = gradient, naive, gradients
         seen["hint"] = why_apart(found, expected, seen=seen, parts=again)
     return seen
+
+
+def _whole_batch(measured):
+    """What the answer is compared with, the same each time."""
+    return measured()
 
 
 def _judge_values(seen):

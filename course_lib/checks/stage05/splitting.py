@@ -31,7 +31,16 @@ def splitting(company: Company):
             sys.settrace(before)
 
 
-class Whole(TorchDispatchMode):
+class _Mode(TorchDispatchMode):
+    """Sees every operator, of which a loader of single samples has thousands."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Let PyTorch not wrap this mode against a compiler: that costs half."""
+        return False
+
+
+class Whole(_Mode):
     """Let one process at a time write to shared tensors, an operator as a whole.
 
     Two additions at the same moment lose single numbers; that is chance, no mistake.
@@ -53,7 +62,7 @@ class Whole(TorchDispatchMode):
             return func(*args, **kwargs)
 
 
-class _Splitting(TorchDispatchMode):
+class _Splitting(_Mode):
     def __init__(self, company):
         super().__init__()
         self.company = company
@@ -90,12 +99,18 @@ def _exchanged(value, old, new):
 def _written(func, args, kwargs):
     """The shared tensors that an operator changes."""
     found = []
-    for number, argument in enumerate(func._schema.arguments):
-        if argument.alias_info and argument.alias_info.is_write:
-            value = args[number] if number < len(args) else kwargs.get(argument.name)
-            values = value if isinstance(value, list | tuple) else [value]
-            found += [v for v in values if torch.is_tensor(v) and v.is_shared()]
+    for number, name in _changed(func):
+        value = args[number] if number < len(args) else kwargs.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        found += [v for v in values if torch.is_tensor(v) and v.is_shared()]
     return found
+
+
+@functools.cache
+def _changed(func):
+    """Number and name of each argument that an operator changes."""
+    arguments = enumerate(func._schema.arguments)
+    return [(n, a.name) for n, a in arguments if a.alias_info and a.alias_info.is_write]
 
 
 def note_write(company: Company) -> None:

@@ -1,5 +1,5 @@
 # hint: Does the search come to an end?
-# slow
+# slow: 3
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:
