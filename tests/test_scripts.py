@@ -53,25 +53,36 @@ def run(*command, **variables):
     return finish(start(*command, **variables))
 
 
+# one rank, in the process that asks
+ALONE = """
+import glob, sys
+sys.path.insert(0, sys.argv[1])
+import train
+train.train(0, 1, save=sys.argv[2])
+names = [open(file).read() for file in glob.glob("/proc/self/task/*/comm")]
+print("left:", [name for name in names if "gloo" in name])
+"""
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """What each way to start train.py printed, and the weights that it saved.
+    """What each way to train printed, and the weights that it saved.
 
-    Two ranks are started twice at once; the second time nothing is to be saved.
+    One rank trains beside two that are started in the same way; it saves nothing.
     """
     folder, left = tmp_path_factory.mktemp("trained"), Leftovers()
     empty = tmp_path_factory.mktemp("empty")
-    beside = start(*SPAWN, "--world-size=2", folder=empty)
-    ways = {
-        "two ranks": (*SPAWN, "--world-size=2"),
-        "torchrun": (*TORCHRUN, "--nproc-per-node=2", SCRIPT),
-        "one rank": (*SPAWN, "--world-size=1"),
-    }
-    found = {}
-    for name, command in ways.items():
-        file = folder / f"{name}.pt"
-        printed = run(*command, f"--save={file}")
-        found[name] = printed, torch.load(file)
+    rank = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+    rank["MASTER_ADDR"] = "127.0.0.1"
+    beside = start(*SPAWN, "--world-size=1", folder=empty)
+    found, file = {}, folder / "weights.pt"
+    for name, command, variables in (
+        ("two ranks", (*SPAWN, "--world-size=2", f"--save={file}"), {}),
+        ("torchrun", (*TORCHRUN, "--nproc-per-node=2", SCRIPT, f"--save={file}"), {}),
+        ("alone", (sys.executable, "-c", ALONE, SCRIPT.parent, file), rank),
+    ):
+        found[name] = run(*command, **variables), torch.load(file)
+        file.unlink()
     found["beside"] = finish(beside), [*empty.iterdir()]
     assert becomes(lambda: not left.found()), left.found()
     return found
@@ -84,42 +95,31 @@ def test_spawn_and_torchrun_print_the_same(trained):
 
 
 def test_two_ranks_learn_the_weights_of_one(trained):
-    (_, one), (_, two) = trained["one rank"], trained["two ranks"]
+    (_, one), (_, two) = trained["alone"], trained["two ranks"]
     for name in one:
         torch.testing.assert_close(two[name], one[name], atol=1e-4, rtol=0)
 
 
 def test_the_saved_names_are_those_of_the_model_without_ddp(trained):
-    _, weights = trained["torchrun"]
-    assert list(weights) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    for name in ("torchrun", "two ranks"):
+        _, weights = trained[name]
+        assert list(weights) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 def test_two_trainings_at_once_do_not_meet_and_save_nothing_unasked(trained):
-    alone, _ = trained["two ranks"]
-    assert trained["beside"] == (alone, [])
+    printed, _, _ = trained["alone"][0].partition("left:")
+    assert trained["beside"] == (printed, [])
 
 
-ALONE = """
-import glob, sys
-sys.path.insert(0, sys.argv[1])
-import train
-train.train(0, 1)
-names = [open(file).read() for file in glob.glob("/proc/self/task/*/comm")]
-print("left:", [name for name in names if "gloo" in name])
-"""
-
-
-def test_after_the_training_no_thread_of_the_group_is_left():
+def test_after_the_training_no_thread_of_the_group_is_left(trained):
     # a thread of gloo that still ran could abort Python as it ends
-    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
-    command = sys.executable, "-c", ALONE, SCRIPT.parent
-    assert "left: []" in run(*command, MASTER_ADDR="127.0.0.1", **alone)
+    assert "left: []" in trained["alone"][0]
 
 
 def test_processes_of_hogwild_share_out_all_updates_learn_and_save(tmp_path):
     file = tmp_path / "weights.pt"
-    printed = run(*HOGWILD, "--processes=3", "--updates=2000", f"--save={file}")
-    shares = [667, 667, 666]
+    printed = run(*HOGWILD, "--processes=2", "--updates=2001", f"--save={file}")
+    shares = [1001, 1000]
     lines = [f"process {n}: {share} updates" for n, share in enumerate(shares)]
     assert printed.splitlines()[:-1] == lines
     accuracy = printed.rpartition("test accuracy ")[2].partition("%")[0]
@@ -136,13 +136,16 @@ def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
         torch.testing.assert_close(labels, names, rtol=0, atol=0)
 
 
-# each process takes one update: the second adds its own to that of the first
+# each process takes one update: the second adds its own to that of the first, which
+# alone is taken here
 ONE_EACH = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import hogwild
 if __name__ == "__main__":
-    (one, own), (two, both) = (hogwild.train(n, n) for n in (1, 2))
+    two, both = hogwild.train(2, 2)
+    hogwild.mp.spawn = lambda work, args, nprocs: work(0, *args)
+    one, own = hogwild.train(1, 1)
     pairs = zip(one.parameters(), two.parameters())
     print(own.tolist(), both.tolist(), [bool((a != b).any()) for a, b in pairs])
 """
