@@ -3,6 +3,8 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
+# hundreds of processes import the same files: what Python compiled is kept
+unexport PYTHONDONTWRITEBYTECODE
 # cells and tests find the programs of .venv, torchrun for one
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY)
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
