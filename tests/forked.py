@@ -45,13 +45,6 @@ try:
 finally:
     forked.end()
 """
-_NEEDED = (
-    "ipykernel.kernelapp",
-    "ipykernel.ipkernel",
-    "sklearn.datasets",
-    "course_lib.exercises",
-    "course_lib.plots",
-)
 _INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
@@ -164,7 +157,7 @@ def next_kernel(control: int) -> None:
     control = socket.socket(fileno=control)
     os.environ.pop("COURSE_LIB_AHEAD", None)
     linux.keep_together()
-    for name in (*_NEEDED, *zygote.ahead()):
+    for name in (*warm.NEEDED, "sklearn.datasets", *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()
     linux.use_huge_pages()
