@@ -11,6 +11,7 @@ import psutil
 from tests import forked, kernels
 
 _SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
+_LISTENS = "0A"  # the state of such a socket in /proc/net
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
 
 
@@ -83,26 +84,37 @@ def _used(pid):
     """The files in memory that a process maps or has open."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as maps:
         yield from (line.split()[5] for line in maps if "/dev/shm/" in line)
+    yield from _open(pid)
+
+
+def _open(pid):
+    """What the open files of a process are."""
     for file in glob.glob(f"/proc/{pid}/fd/*"):
         with contextlib.suppress(OSError):
             yield os.readlink(file)
 
 
 def sockets():
-    """(process, port) of every TCP socket on which something below this one listens."""
-    return {
-        (process.pid, socket.laddr.port)
-        for process in below()
-        for socket in _connections(process)
-        if socket.status == psutil.CONN_LISTEN
-    }
+    """(process, port) of every TCP socket on which something below this one listens.
+
+    psutil would read, for each process, all connections that the machine had of late.
+    """
+    ports = dict(_listening())
+    found = {(one.pid, _inode(path)) for one in below() for path in _open(one.pid)}
+    return {(pid, ports[inode]) for pid, inode in found if inode in ports}
 
 
-def _connections(process):
-    try:
-        return process.net_connections("tcp")
-    except psutil.Error:
-        return []
+def _listening():
+    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(file) as lines:
+            for line in lines:
+                fields = line.split(None, 10)
+                if fields[3] == _LISTENS:
+                    yield fields[9], int(fields[1].rpartition(":")[2], 16)
+
+
+def _inode(path):
+    return path.removeprefix("socket:[").removesuffix("]")
 
 
 class Leftovers:
