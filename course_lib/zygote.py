@@ -1,5 +1,6 @@
 """The warm process server: it imports torch once, and forks an agent per launch."""
 
+import gc
 import os
 import select
 import signal
@@ -14,7 +15,7 @@ _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 def main(control: int, owner: int) -> None:
     """Serve the process `owner` until it ends."""
-    linux.keep_together()
+    before_imports()
     warm_up()
     serve(socket.socket(fileno=control), owner, wanted=ahead())
 
@@ -82,6 +83,12 @@ def _bury(agents, ended):
         linux.kill_orphans(agents.values())
 
 
+def before_imports() -> None:
+    """Save a fifth of their time: they leave no garbage. And memory in large pages."""
+    gc.disable()
+    linux.keep_together()
+
+
 def warm_up() -> None:
     """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
     import io
@@ -109,8 +116,6 @@ def import_quietly(name: str) -> None:
 
 def _settle():
     """Keep the collector from touching, and so copying, the pages that ranks share."""
-    import gc
-
     gc.collect()
     gc.freeze()
     gc.disable()

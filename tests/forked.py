@@ -156,7 +156,7 @@ def next_kernel(control: int) -> None:
     """Fork for each job that comes; comes back in a kernel, which then is to start."""
     control = socket.socket(fileno=control)
     os.environ.pop("COURSE_LIB_AHEAD", None)
-    linux.keep_together()
+    zygote.before_imports()
     for name in (*warm.NEEDED, "sklearn.datasets", *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()

@@ -39,6 +39,7 @@ ENVIRONMENT = {
     **server.ENVIRONMENT,
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # the import would warn in our log
 }
 _LONGEST = 40  # characters of a folder: the name of a socket has at most 107
 _START = (
@@ -148,7 +149,7 @@ def _bury(proctors, ended):
 
 def _prepare():
     """Import what every kernel needs; what many need comes back, for a quiet moment."""
-    linux.keep_together()
+    zygote.before_imports()
     # half of nbformat's import, and nothing in a notebook needs it
     sys.modules.setdefault("rfc3987_syntax", None)
     for name in NEEDED:
