@@ -157,19 +157,20 @@ class Called(attempt.Attempt):
 
     def __call__(self, body, *args, world_size, trace=False, why=None):
         if world_size == 1 and not trace:
-            with suppress(BaseException):
-                value = self._call(body, args)
-                return Results(
-                    [value], output=[""], seconds=[0.0], trace=None, title="called"
-                )
-            # what a call that failed still holds would take room from the next
-            gc.collect()
+            with _frozen():
+                with suppress(BaseException):
+                    value = self._call(body, args)
+                    return Results(
+                        [value], output=[""], seconds=[0.0], trace=None, title="called"
+                    )
+                # what a call that failed still holds would take room from the next
+                gc.collect()
         return super().__call__(
             body, *args, world_size=world_size, trace=trace, why=why
         )
 
     def _call(self, body, args):
-        with _limited(), _frozen(), _as_in_a_rank(), _remembered():
+        with _limited(), _as_in_a_rank(), _remembered():
             return _copied(self._body(body), args)
 
     def _body(self, body):
