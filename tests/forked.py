@@ -157,7 +157,9 @@ def next_kernel(control: int) -> None:
     control = socket.socket(fileno=control)
     os.environ.pop("COURSE_LIB_AHEAD", None)
     zygote.before_imports()
-    for name in (*warm.NEEDED, "sklearn.datasets", *zygote.ahead()):
+    # the backend of figures is set up by the first import in a kernel
+    needed = [name for name in warm.NEEDED if "matplotlib" not in name]
+    for name in (*needed, "sklearn.datasets", *zygote.ahead()):
         importlib.import_module(name)
     zygote.warm_up()
     linux.use_huge_pages()

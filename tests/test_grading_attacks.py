@@ -638,6 +638,15 @@ def test_too_many_cells_that_end_the_kernel_are_named_as_the_reason(
 
 
 @needs_sandbox
+def test_a_breakpoint_in_a_rank_is_not_passed_over(graders):
+    ask = """def square(x):
+    import course_lib as cl
+    cl.launch(lambda rank, world_size: breakpoint(), world_size=1)"""
+    task = graders(limits=PATIENT).grade(grading.handed(square=ask)).tasks[0]
+    assert task.outcome == grades.NOT_YET and "BdbQuit" in task.message, task
+
+
+@needs_sandbox
 def test_variables_of_who_grades_are_not_seen(graders, template):
     show = "def square(x):\n    raise ValueError(dict(os.environ))"
     grade = graders().grade(grading.handed(square=show))
