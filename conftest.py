@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+# a shell lets what it starts in the background ignore it, and all that is tested would
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # imports leave no garbage; a fifth of their time
 # several at once, each on one thread: with more they would wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -210,7 +210,7 @@ class Lab:
     """JupyterLab with one notebook kernel, started over its own interface."""
 
     def __init__(self, folder):
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port, self.clients = folder, free_port(), []
         log = (folder / "log.txt").open("w")
         options = ["--no-browser", "--allow-root", f"--port={self.port}"]
         options += ["--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"]
@@ -235,11 +235,19 @@ class Lab:
             name = json.load(answer)["id"]
         file = self.folder / "run" / f"kernel-{name}.json"
         client = BlockingKernelClient(connection_file=str(file))
+        self.clients.append(client)
         client.load_connection_file()
         # a kernel that starts on a busy machine misses heartbeats: it is not dead
         client.start_channels(hb=False)
         client.wait_for_ready(timeout=60)
         return Cells(client)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for client in self.clients:  # as garbage they may wait for ever for a socket
+            client.stop_channels()
+            client.context.destroy(linger=0)
 
     def listens(self):
         with socket.socket() as knock:
@@ -265,8 +273,7 @@ def lab(tmp_path):
         assert becomes(lab.listens, seconds=60), (tmp_path / "log.txt").read_text()
         yield lab
     finally:
-        lab.process.kill()
-        lab.process.wait()
+        lab.close()
 
 
 @pytest.mark.parametrize(
