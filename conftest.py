@@ -69,7 +69,8 @@ LONG = {
     "tests/test_batch_size.py": 21,
     "tests/test_vgpu_operators.py": 20,
 }
-_before = pytest.StashKey[tuple]()
+ALIKE = "prints-alike"  # a tag: all cells of a lesson with it print the same
+_before, _printed = pytest.StashKey[tuple](), pytest.StashKey[str]()
 
 
 def pytest_configure(config):
@@ -86,7 +87,8 @@ def pytest_configure(config):
     config.add_cleanup(lambda: kernels.__exit__(None, None, None))
 
 
-def pytest_collection_finish():
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
     """Look for garbage from now on, and never again in what was imported."""
     gc.enable()
     gc.freeze()
@@ -140,15 +142,20 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _looked_at(item):
-    """A `runtest` for a cell of a lesson that looks at the figures which it shows."""
+    """A `runtest` for a cell of a lesson that looks at what it shows and prints."""
     run = item.runtest
 
     def runtest():
         run()
-        for output in item.test_outputs or ():
-            data = output.get("data", {})
-            if "image/png" in data and (fault := _fault(data)):
-                item.raise_cell_error(fault)
+        outputs = item.test_outputs or []
+        figures = [o.data for o in outputs if "image/png" in o.get("data", {})]
+        for fault in filter(None, map(_fault, figures)):
+            item.raise_cell_error(fault)
+        if ALIKE in item.cell.metadata.get("tags", ()):
+            text = "".join(o.text for o in outputs if o.output_type == "stream")
+            before = item.parent.stash.setdefault(_printed, text)
+            if text != before:
+                item.raise_cell_error(f"another {ALIKE} cell printed: {before}")
 
     return runtest
 

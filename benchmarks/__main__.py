@@ -15,13 +15,16 @@ BENCHMARKS = {
     "virtual": virtual.run,
 }
 # what each measures: its numbers are those of these files
-_LAUNCH = ("agent", "launcher", "payload", "rendezvous", "server", "wire", "worker")
-_LAUNCH = [f"course_lib/{name}.py" for name in (*_LAUNCH, "zygote")]
+_LAUNCH = ("agent", "launcher", "linux", "payload", "rendezvous", "server", "wire")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
     "batch_size": [f"course_lib/{name}.py" for name in ("stacked", "study", "sweeps")],
     "grading": ["course_lib/grading/*.py", *_ROOM],
-    "launching": [*_LAUNCH, "benchmarks/helper.py", "benchmarks/ranks.py"],
+    "launching": [
+        *(f"course_lib/{name}.py" for name in (*_LAUNCH, "worker", "zygote")),
+        "benchmarks/helper.py",
+        "benchmarks/ranks.py",
+    ],
     "recording": ["course_lib/recorder.py", "course_lib/marks.py"],
     "virtual": ["course_lib/vgpu/*.py"],
 }

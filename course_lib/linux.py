@@ -72,7 +72,7 @@ def keep_together(megabytes: int = 64) -> None:
     """
     if _kept:
         return
-    pieces = [None] * (megabytes << 20 >> 9)
+    pieces = [None] * (megabytes << 20 >> 9)  # as it grew, it would lie between them
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)
     _kept.extend(pieces[::500])  # a piece in each part, or it would be given back

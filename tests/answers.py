@@ -59,7 +59,7 @@ def wrong() -> list[Answer]:
 
 def _from_file(path):
     place, source = str(path.relative_to(HERE.parent)), path.read_text()
-    hint = _header(source, "hint")
+    hint, slow = _header(source, "hint"), _header(source, "slow")
     assert hint or "wrong" not in path.parts, (
         f"{place} has no line `# hint: `; write one at its head, with words of"
         " the hint that the check gives"
@@ -71,7 +71,7 @@ def _from_file(path):
         place=place,
         hint=hint or "",
         same_as=(_header(source, "same as") or "").removesuffix(".py"),
-        slow=float(_header(source, "slow") or 0),
+        slow=0 if slow is None else float(slow),
     )
 
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from course_lib import linux, server
-from tests import changed, fault_table, forked
+from course_lib import linux
+from tests import changed, fault_table
 from tests.changed import pytest_addoption  # noqa: F401
 from tests.leftovers import Leftovers, becomes
 
@@ -46,14 +46,6 @@ def nothing_left():
 
     yield clean
     assert becomes(clean, seconds=10), left.found()
-
-
-@pytest.fixture(scope="module")
-def ready():
-    """A server of ranks that is there at once and has imported all that checks need."""
-    server.use(forked.Server())
-    yield
-    server.close()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from pathlib import Path
 from unittest import mock
 
@@ -45,7 +46,6 @@ try:
 finally:
     forked.end()
 """
-_INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
@@ -129,7 +129,8 @@ def _template():
     linux.adopt_orphans()  # a kernel's parent ends at once
     control, theirs = wire.pair()
     # read when it imports; on one thread, since with more tests wait for each other
-    read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid()), **_INLINE}
+    read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid())}
+    read["MPLBACKEND"] = warm.ENVIRONMENT["MPLBACKEND"]
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
@@ -189,9 +190,8 @@ def _become(job, files):
     os.environ.clear()
     os.environ.update(job["env"])
     tempfile.tempdir = None
-    {"kernel": _kernel, "command": _run, "server": _serve, "template": _fork_graders}[
-        job["be"]
-    ](job, *files)
+    roles = {"kernel": _kernel, "command": _run, "server": _serve}
+    (roles | {"template": _fork_graders})[job["be"]](job, *files)
 
 
 def _kernel(job):
@@ -257,6 +257,8 @@ def _run(job, out, err):
         code = main(job["arguments"])
     except SystemExit as left:
         code = left.code
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         atexit._run_exitfuncs()

@@ -6,7 +6,6 @@ what it says is proven with the solutions, the stubs and one wrong answer per ex
 """
 
 import json
-import os
 import warnings
 from functools import cache
 from unittest import mock
@@ -36,7 +35,6 @@ from tests.grading import Handed
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
 
-pytestmark = pytest.mark.usefixtures("ready")
 SHORT = 6  # seconds for ranks that would wait until the usual limit
 # what starts processes of its own does not run in this one
 IN_RANKS = {"5.1", "5.2", "5.3"}
@@ -77,8 +75,7 @@ def one_thread():
 @pytest.fixture(scope="module")
 def graders():
     """Graders as they are used: the usual one, and one with canaries."""
-    with mock.patch.dict(os.environ, COURSE_LIB_AHEAD="1"):
-        template = Template()
+    template = Template()
     made = {
         canary: Grader(
             load(ROOT / "exercises"),

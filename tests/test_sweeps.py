@@ -473,7 +473,7 @@ import sys; sys.path.insert(0, {root!r})
 import course_lib as cl
 from tests.trainings import digits, make
 cl.steps_to_target(make, *digits(), batch_sizes=[128, 64], rates=[0.1], seeds=2,
-                   steps=800, target=("val_error", -1))
+                   steps=1500, target=("val_error", -1))
 """
 
 
