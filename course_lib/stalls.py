@@ -62,13 +62,17 @@ class Watch:
 
     def __init__(self):
         self._seen, self._at = {}, 0.0  # the last look
-        self._since = None  # at rest without a break
+        self._since = self._stopped = None  # at rest, a rank stopped, without a break
         self._asked, self._told = 0.0, None  # the last answers
 
     def look(self, seen: dict, now: float) -> bool:
         """Take in a look at all live processes; True when it is time to ask them."""
         before, passed = self._seen, now - self._at
         self._seen, self._at = seen, now
+        if not any(activity.state == "T" for activity in seen.values()):
+            self._stopped = None
+        elif self._stopped is None:
+            self._stopped = now
         if not before:
             return False  # the answers cost time of their own: a new start
         if not all(rests(seen[rank], before.get(rank), passed) for rank in seen):
@@ -91,7 +95,8 @@ class Watch:
         rested = now - self._since
         late = patience > _LONGEST or rested > patience + 2 * _PAUSE
         if "stopped" in states:
-            late = late and rested > _STOPPED
+            since = now if self._stopped is None else self._stopped
+            late = late and now - since > _STOPPED
         return bool(stands and again and late)
 
 

@@ -28,13 +28,13 @@ def asleep(*seconds):
     return {rank: Activity("S", one) for rank, one in enumerate(seconds)}
 
 
-def watch(looks, answers, *, patience=1800.0):
+def watch(looks, answers, *, patience=1800.0, count=30):
     """The times at which the launch was found to stand still; a look each half second.
 
     `looks[i]` and `answers[i]` are what was seen at the i-th look; the last one stays.
     """
     watched, found = Watch(), []
-    for number in range(30):
+    for number in range(count):
         seen = looks[min(number, len(looks) - 1)]
         if watched.look(seen, number / 2):
             told = answers[min(number, len(answers) - 1)]
@@ -91,6 +91,19 @@ def test_a_stopped_rank_and_one_that_waits_are_a_stall():
 def test_a_stopped_rank_may_go_on_within_ten_seconds():
     seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
     assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])[0] > 10
+
+
+def test_while_a_rank_is_stopped_another_may_look_for_messages():
+    looks = [{0: Activity("S", 1.0), 1: Activity("T", 0.2)}] * 12
+    looks += [{0: Activity("S", 1.2), 1: Activity("T", 0.2)}]
+    assert watch(looks, [[WAITS[0], Standing(1, "stopped")]])[0] < 12
+
+
+def test_the_ten_seconds_begin_anew_when_a_stopped_rank_goes_on():
+    stopped = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
+    looks = [stopped] * 12 + [{0: Activity("S", 1.0), 1: Activity("R", 0.2)}, stopped]
+    late = watch(looks, [[WAITS[0], Standing(1, "stopped")]], count=60)
+    assert late and late[0] > 16
 
 
 def test_a_rank_held_by_a_debugger_is_no_stall():
