@@ -3,12 +3,14 @@
 import functools
 import importlib
 import itertools
+import os
 import sys
 
 from torch.distributed import PrefixStore, TCPStore, Work
 
 from course_lib import answers
 
+_BARRIER = "TORCH_DIST_INIT_BARRIER"
 _KEPT = 16  # process groups: each holds a thread and a connection per rank
 
 
@@ -64,6 +66,34 @@ def keep_groups() -> None:
 
     for module in (c10d, sys.modules["torch.distributed"]):
         module.destroy_process_group = destroy_process_group
+
+
+def begin_together() -> None:
+    """Let `init_process_group` return when it is done on all ranks.
+
+    By itself it returns on one rank while another still connects, and if the function
+    ends there that rank closes the connections: seen on a busy machine in one launch of
+    twenty whose ranks do nothing else. PyTorch has a barrier for it, usually left out.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    init = c10d.init_process_group
+
+    @functools.wraps(init)
+    def init_process_group(*args, **kwargs):
+        asked = os.environ.get(_BARRIER)
+        if (
+            len(args) < 6 and "store" not in kwargs
+        ):  # one of the learner's own may count
+            os.environ.setdefault(_BARRIER, "1")
+        try:
+            init(*args, **kwargs)
+        finally:
+            if asked is None:
+                os.environ.pop(_BARRIER, None)
+
+    for module in (c10d, sys.modules["torch.distributed"]):
+        module.init_process_group = init_process_group
 
 
 def show_waits() -> None:

@@ -240,6 +240,7 @@ def _surround(place, setup):
 
     scatter_seeds()
     rendezvous.use_store(place.port, place.world_size)
+    rendezvous.begin_together()
     rendezvous.keep_groups()
     rendezvous.show_waits()
 

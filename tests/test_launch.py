@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -143,6 +144,26 @@ def test_ranks_meet_by_every_init_method(method, tmp_path):
         return x.item()
 
     assert list(launch(total, world_size=2)) == [3.0, 3.0]
+
+
+def test_no_rank_leaves_the_making_of_a_group_before_the_others():
+    def join(rank, world_size):
+        from torch.distributed import distributed_c10d as c10d
+
+        made, done = c10d._update_default_pg, []
+
+        def late(group):
+            time.sleep(0.3)
+            made(group)
+            done.append(time.monotonic())
+
+        if rank == 1:
+            c10d._update_default_pg = late
+        dist.init_process_group("gloo")
+        return done or [time.monotonic()]
+
+    [first], [second] = launch(join, world_size=2)
+    assert first > second
 
 
 def test_a_process_group_can_be_made_twenty_times():

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +11,7 @@ from course_lib import progress
 from course_lib.errors import UsageError
 from course_lib.exercises import NotYet, exercises
 from tests.kernels import Kernel, error, shown
+from tests.leftovers import becomes
 
 pytestmark = pytest.mark.slow
 
@@ -229,6 +229,8 @@ def test_a_hint_by_number_counts_no_step():
 
 ENDLESS = """
 def shard_indices(num_samples, rank, world_size):
+    if rank == 0:
+        open({began!r}, "w").close()
     while True:
         pass
 """
@@ -266,11 +268,11 @@ def test_a_check_says_at_once_that_it_runs_and_leaves_nothing_of_it(kernel):
     assert "✓ 4.1 right" in shown(messages)
 
 
-def interrupted(kernel, cell, seconds=0):
-    """What a check says that is interrupted so long after it says that it runs."""
+def interrupted(kernel, cell, when=lambda: True):
+    """What a check says that is interrupted `when` it runs and has said so."""
     message_id = kernel.send(cell)
     before = kernel.finish(message_id, until=is_waiting)
-    time.sleep(seconds)
+    assert becomes(when, seconds=60)
     kernel.manager.interrupt_kernel()
     messages = before + kernel.finish(message_id)
     assert LINE not in shown(messages)
@@ -284,9 +286,10 @@ def test_an_interrupt_before_the_ranks_run_is_told_in_one_line(kernel):
     kernel.run("attempt.launcher.run = run")
 
 
-def test_an_interrupt_while_the_ranks_run_tells_where_they_were(kernel):
-    cell = f'{ENDLESS}\ncl.check("4.1", shard_indices)'
-    said = interrupted(kernel, cell, seconds=3)
+def test_an_interrupt_while_the_ranks_run_tells_where_they_were(kernel, tmp_path):
+    began = tmp_path / "began"
+    cell = ENDLESS.format(began=str(began)) + 'cl.check("4.1", shard_indices)'
+    said = interrupted(kernel, cell, began.exists)
     assert said.startswith("LaunchInterrupted: shard_indices on ")
     assert "rank 0 was in cell In[" in said
     assert "course_lib/" not in said

@@ -5,7 +5,6 @@ import io
 import json
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -464,8 +463,7 @@ def test_a_study_tells_how_many_batch_sizes_are_done(tmp_path):
         sweeps._counting(tmp_path, 4),
     ):
         (tmp_path / "16").touch()
-        time.sleep(0.5)
-    assert " 25% 1 of 4 batch sizes done" in written.getvalue()
+        assert becomes(lambda: " 25% 1 of 4 batch sizes done" in written.getvalue())
 
 
 CELL = """

@@ -212,12 +212,24 @@ cl.launch(train, Slow())"""
 
 
 @pytest.mark.fault(1, "while another rank ends")
-def test_a_rank_that_had_left_the_function_is_said_to_have(kernel):
-    cell = """def train(rank, world_size):
+def test_a_rank_that_had_left_the_function_is_said_to_have(kernel, tmp_path):
+    # the link is there once rank 0 has left, what it points to until `told` has ended
+    cell = f"""import traceback
+LINK = {str(tmp_path / "told")!r}
+
+def told():
+    main = threading.main_thread().ident
+    while "_shutdown" not in str(traceback.extract_stack(sys._current_frames()[main])):
+        time.sleep(0.01)
+    os.symlink(f"/proc/{{os.getpid()}}/task/{{threading.get_native_id()}}", LINK)
+
+def train(rank, world_size):
     if rank == 0:
         threading.Thread(target=time.sleep, args=[1000]).start()
+        threading.Thread(target=told).start()
         return
-    time.sleep(0.2)
+    while not os.path.islink(LINK) or os.path.exists(LINK):
+        time.sleep(0.01)
     now()
     1 / 0
 
