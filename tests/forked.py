@@ -190,7 +190,7 @@ def _become(job, files):
     os.environ.clear()
     os.environ.update(job["env"])
     tempfile.tempdir = None
-    roles = {"kernel": _kernel, "command": _run, "server": _serve}
+    roles = {"kernel": _kernel, "python": _run, "server": _serve}
     (roles | {"template": _fork_graders})[job["be"]](job, *files)
 
 
@@ -236,8 +236,25 @@ def _fork_graders(job, control, log):
 
 
 def _run(job, out, err):
-    """`python -m course_lib`; what it starts to grade is a fork of it."""
-    from course_lib.__main__ import main
+    code = 1
+    try:
+        _write_into(out, err)
+        _as_started(job)
+        sys.argv = ["-c", *job["arguments"]]
+        exec(job["code"], {"__name__": "__main__"})
+        code = 0
+    except SystemExit as left:
+        code = left.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        atexit._run_exitfuncs()
+        os._exit(code)
+
+
+def fork_graders() -> None:
+    """Let the templates of graders that this process starts be forks of it."""
 
     def fork(self, theirs):
         pid = os.fork()
@@ -250,19 +267,6 @@ def _run(job, out, err):
         return Child(pid)
 
     warm.Template._start = fork
-    code = 1
-    try:
-        _write_into(out, err)
-        _as_started(job)
-        code = main(job["arguments"])
-    except SystemExit as left:
-        code = left.code
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        atexit._run_exitfuncs()
-        os._exit(code)
 
 
 def _write_into(out, err):

@@ -17,7 +17,8 @@ from course_lib.grading import command, jail
 from course_lib.grading.desk import Desk
 from course_lib.grading.grader import Grader
 from course_lib.grading.warm import Template
-from tests import forked, grading
+from tests import grading
+from tests.commands import Python
 from tests.leftovers import Leftovers, becomes, below
 
 ROOT = Path(__file__).parents[1]
@@ -25,21 +26,13 @@ WRONG = "def square(x):\n    return 0"
 pytestmark = pytest.mark.faults
 
 
-class Command(forked.Forked):
-    """The command as a process that was forked, with its output."""
-
-    def __init__(self, arguments, folder):
-        self.printed = [open(os.memfd_create(name)) for name in ("out", "err")]
-        env = {**os.environ, "COLUMNS": "100"}
-        job = {"be": "command", "arguments": ["grade", *arguments], "env": env}
-        files = [file.fileno() for file in self.printed]
-        super().__init__(job | {"cwd": str(folder)}, files)
-
-    def communicate(self, timeout):
-        assert becomes(lambda: self.poll() is not None, timeout)
-        for file in self.printed:
-            file.seek(0)  # it shares the position of what was written
-        return [file.read() for file in self.printed]
+COMMAND = """
+import sys
+from course_lib.__main__ import main
+from tests import forked
+forked.fork_graders()
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class Course:
@@ -58,7 +51,9 @@ class Course:
 
     def start(self, *args):
         """The command as a process of its own, with its output."""
-        return Command(self.options(args), self.folder)
+        env = {**os.environ, "COLUMNS": "100"}
+        given = "grade", *self.options(args)
+        return Python(COMMAND, *given, cwd=self.folder, env=env)
 
     def start_python(self, *args):
         """The same, but with a Python of its own."""

@@ -1,23 +1,38 @@
-"""The scripts of lessons 04 and 05, started as a learner starts them."""
+"""The scripts of lessons 04 and 05; what they start is forked.
+
+That `python`, `torchrun` and `spawn` start them is seen in the lessons, which do that.
+"""
 
 import importlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from course_lib.data import digits
+from tests.commands import Python
 from tests.leftovers import Leftovers, becomes
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).parent.parent / "notebooks" / "scripts" / "train.py"
-SPAWN = [sys.executable, SCRIPT]
-HOGWILD = [sys.executable, SCRIPT.with_name("hogwild.py")]
+FOLDER = Path(__file__).parent.parent / "notebooks" / "scripts"
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+PRELUDE = f"""
+import functools, glob, runpy, sys
+import torch.multiprocessing as mp
+sys.path.insert(0, {str(FOLDER)!r})
+mp.spawn = functools.partial(mp.start_processes, start_method="fork")
+"""
+TRAIN, HOGWILD = (
+    f"{PRELUDE}runpy.run_path({str(FOLDER / name)!r}, run_name='__main__')\n"
+    for name in ("train.py", "hogwild.py")
+)
+# then the threads that the process still has
+LEFT = """
+names = [open(file).read() for file in glob.glob("/proc/self/task/*/comm")]
+print("left:", [name for name in names if "gloo" in name])
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -25,26 +40,20 @@ def clean(nothing_left):
     """No process is left after a test."""
 
 
-def start(*command, folder=None, **variables):
+def start(code, *arguments, folder="/", **variables):
     """A process of one thread, in which no variable of a launcher is set but these."""
     outside = {k: v for k, v in os.environ.items() if k not in RANKS}
-    return subprocess.Popen(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**outside, "OMP_NUM_THREADS": "1", **variables},
-        cwd=folder,
-    )
+    env = {**outside, "OMP_NUM_THREADS": "1", **variables}
+    return Python(code, *arguments, cwd=folder, env=env)
 
 
 def finish(process):
     """What it printed; killed with its ranks' parent if it hangs."""
     try:
-        printed, _ = process.communicate(timeout=100)
+        printed, errors = process.communicate(timeout=100)
     finally:
         process.kill()
-    assert process.returncode == 0, printed
+    assert process.poll() == 0, errors
     return printed
 
 
@@ -52,33 +61,22 @@ def run(*command, **variables):
     return finish(start(*command, **variables))
 
 
-# one rank as torchrun starts it; then the threads that its process still has
-ALONE = """
-import glob, sys
-sys.path.insert(0, sys.argv.pop(1))
-import train
-train.main()
-names = [open(file).read() for file in glob.glob("/proc/self/task/*/comm")]
-print("left:", [name for name in names if "gloo" in name])
-"""
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """What each way to train printed, and the weights that it saved.
 
-    One rank trains beside two that are started in the same way; it saves nothing. That
-    `torchrun` itself prints what two ranks do is compared where lesson 04 runs it.
+    One rank trains beside two that are started in the same way; it saves nothing. A
+    third is told by variables that it is one, as torchrun does.
     """
     folder, left = tmp_path_factory.mktemp("trained"), Leftovers()
     empty = tmp_path_factory.mktemp("empty")
     rank = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
     rank["MASTER_ADDR"] = "127.0.0.1"
-    beside = start(*SPAWN, "--world-size=1", folder=empty)
+    beside = start(TRAIN, "--world-size=1", folder=empty)
     found, file = {}, folder / "weights.pt"
     for name, command, variables in (
-        ("two ranks", (*SPAWN, "--world-size=2"), {}),
-        ("alone", (sys.executable, "-c", ALONE, SCRIPT.parent), rank),
+        ("two ranks", (TRAIN, "--world-size=2"), {}),
+        ("alone", (TRAIN + LEFT,), rank),
     ):
         found[name] = run(*command, f"--save={file}", **variables), torch.load(file)
         file.unlink()
@@ -115,7 +113,7 @@ def test_after_the_training_no_thread_of_the_group_is_left(trained):
 
 def test_processes_of_hogwild_share_out_all_updates_learn_and_save(tmp_path):
     file = tmp_path / "weights.pt"
-    printed = run(*HOGWILD, "--processes=3", "--updates=2000", f"--save={file}")
+    printed = run(HOGWILD, "--processes=3", "--updates=2000", f"--save={file}")
     shares = [667, 667, 666]
     lines = [f"process {n}: {share} updates" for n, share in enumerate(shares)]
     assert printed.splitlines()[:-1] == lines
@@ -125,7 +123,7 @@ def test_processes_of_hogwild_share_out_all_updates_learn_and_save(tmp_path):
 
 
 def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
+    monkeypatch.syspath_prepend(FOLDER)
     parts = importlib.import_module("hogwild").load_data()
     for (images, labels), expected in zip(parts, digits(validation=261), strict=True):
         found, names = expected.tensors
@@ -134,23 +132,16 @@ def test_hogwild_has_the_digits_of_the_lesson(monkeypatch):
 
 
 # each process takes one update: the second adds its own to that of the first, which
-# alone is taken here
-ONE_EACH = """
-import functools, sys
-sys.path.insert(0, sys.argv[1])
+# alone is taken here; forked, a process is not sent the weights, but must share them
+ONE_EACH = f"""{PRELUDE}
 import hogwild
-if __name__ == "__main__":
-    # a spawned process is sent shared weights in any case, a forked one is not
-    start = hogwild.mp.start_processes
-    hogwild.mp.spawn = functools.partial(start, start_method="fork")
-    two, both = hogwild.train(2, 2)
-    hogwild.mp.spawn = lambda work, args, nprocs: work(0, *args)
-    one, own = hogwild.train(1, 1)
-    pairs = zip(one.parameters(), two.parameters())
-    print(own.tolist(), both.tolist(), [bool((a != b).any()) for a, b in pairs])
+two, both = hogwild.train(2, 2)
+hogwild.mp.spawn = lambda work, args, nprocs: work(0, *args)
+one, own = hogwild.train(1, 1)
+pairs = zip(one.parameters(), two.parameters())
+print(own.tolist(), both.tolist(), [bool((a != b).any()) for a, b in pairs])
 """
 
 
 def test_every_process_of_hogwild_changes_the_same_weights():
-    printed = run(sys.executable, "-c", ONE_EACH, SCRIPT.parent)
-    assert printed == "[1] [1, 1] [True, True, True, True]\n"
+    assert run(ONE_EACH) == "[1] [1, 1] [True, True, True, True]\n"

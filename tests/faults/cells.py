@@ -49,7 +49,7 @@ def failed(kernel, cell):
     kernel.mark.unlink(missing_ok=True)
     text = error(kernel.run(cell))
     assert text is not None, "the cell ended without an error"
-    assert kernel.waited < SOON
+    assert kernel.waited < SOON, f"{kernel.waited:.1f} s, then: {text}"
     return text
 
 

@@ -65,8 +65,10 @@ def test_a_tensor_that_does_not_fit_is_an_error_with_its_line(kernel):
 
 @pytest.mark.fault(2, "a limit on memory reached")
 def test_a_rank_at_its_limit_of_memory_is_named(kernel):
-    limit = "import resource as r; r.setrlimit(r.RLIMIT_AS, (4 << 30, 4 << 30))"
-    text = fault(kernel, f"{limit}; {FILL}")
+    # half a GB more than it has
+    room = "room = psutil.Process().memory_info().vms + (1 << 29)"
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (room, room))"
+    text = fault(kernel, f"import psutil, resource; {room}; {limit}; {FILL}")
     assert "rank 1 of 2 raised RuntimeError" in text
     assert "can't allocate memory" in text
     assert launches(kernel)
