@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from course_lib import leftovers, proc
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
-_TIDYING = 0.3  # seconds
+_TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
 _kept = []

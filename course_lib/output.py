@@ -80,7 +80,7 @@ class Screen:
         self.tapes = [Tape() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
-        self._shown, self._dirty, self._live = time.monotonic(), False, True
+        self._next, self._dirty, self._live = time.monotonic() + _EVERY, False, True
         # last, because it draws this screen
         self._area = None if quiet else _open_area(self)
         self._quiet = quiet
@@ -96,11 +96,15 @@ class Screen:
         self._dirty = True
 
     def refresh(self) -> None:
-        """Bring the cell up to date, a few times a second at most."""
+        """Bring the cell up to date, a few times a second at most.
+
+        It takes a tenth of the time at most: of a row of many MB each look is a copy.
+        """
         now = time.monotonic()
-        if self._area and self._dirty and now - self._shown > _EVERY:
+        if self._area and self._dirty and now > self._next:
             self._area.update(self)
-            self._shown, self._dirty = now, False
+            took = time.monotonic() - now
+            self._next, self._dirty = now + max(_EVERY, 10 * took), False
 
     def close(self, state: str) -> None:
         """Show the whole in rank order."""

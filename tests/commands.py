@@ -5,6 +5,15 @@ import os
 from tests.forked import Forked
 from tests.leftovers import becomes
 
+# python -m course_lib, whose graders are forks of it
+COMMAND = """
+import sys
+from course_lib.__main__ import main
+from tests import forked
+forked.fork_graders()
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 class Python(Forked):
     """`python -c code arguments` as a process that was forked, with its output."""

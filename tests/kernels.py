@@ -28,11 +28,11 @@ class Cells:
     def send(self, code):
         return self.client.execute(code)
 
-    def run(self, code, seconds=60.0):
+    def run(self, code, seconds=120.0):
         """Run a cell to its end."""
         return self.finish(self.send(code), seconds)
 
-    def finish(self, message_id, seconds=60.0, *, until=None):
+    def finish(self, message_id, seconds=120.0, *, until=None):
         """Messages of a cell until it is idle, or until one satisfies `until`."""
         messages, stop = [], time.monotonic() + seconds
         while time.monotonic() < stop:
@@ -45,7 +45,8 @@ class Cells:
                 if idle or (until and until(message)):
                     self.ended = time.monotonic()
                     return messages
-        raise TimeoutError(f"the cell did not end in {seconds} s: {messages}")
+        told = [f"{m['msg_type']}: {str(m['content'])[:500]}" for m in messages[-5:]]
+        raise TimeoutError(f"the cell did not end in {seconds} s, the last: {told}")
 
     def until_shown(self, message_id, *texts):
         """Messages of a cell until one shows all `texts`."""

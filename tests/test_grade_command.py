@@ -18,21 +18,12 @@ from course_lib.grading.desk import Desk
 from course_lib.grading.grader import Grader
 from course_lib.grading.warm import Template
 from tests import grading
-from tests.commands import Python
+from tests.commands import COMMAND, Python
 from tests.leftovers import Leftovers, becomes, below
 
 ROOT = Path(__file__).parents[1]
 WRONG = "def square(x):\n    return 0"
 pytestmark = pytest.mark.faults
-
-
-COMMAND = """
-import sys
-from course_lib.__main__ import main
-from tests import forked
-forked.fork_graders()
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 class Course:

@@ -18,6 +18,7 @@ from course_lib.grading import command, grades
 from course_lib.grading.assignment import load
 from course_lib.grading.grader import GraderError, Options
 from tests import grading
+from tests.commands import COMMAND, Python
 from tests.leftovers import Leftovers, becomes, below, lives
 
 pytest.importorskip("distributed")
@@ -165,17 +166,11 @@ def test_an_interrupted_run_ends_its_notebooks_and_no_worker(crew, tmp_path):
     code, began, _ = waiting(tmp_path)
     hand_in(tmp_path, "ada", before=code)
     options = arguments(crew, tmp_path, "--cluster", crew.address)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "course_lib", "grade", *options],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
+    process = Python(COMMAND, "grade", *options, cwd=ROOT, env=dict(os.environ))
     kernel = psutil.Process(pid_in(began))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command goes on" in said
+    assert process.poll() == 130 and "the same command goes on" in said
     assert "Traceback" not in said
     assert becomes(lambda: not lives(kernel), seconds=10)
     assert all(worker.poll() is None for worker in crew.workers)

@@ -1,5 +1,6 @@
 """What ranks print, as it is kept and as a notebook shows it."""
 
+from course_lib import output
 from course_lib.output import Screen, Tape
 from tests.kernels import Kernel, shown
 
@@ -122,3 +123,21 @@ def test_a_quiet_screen_opens_with_the_first_output():
     messages = kernel.run(QUIET)
     kernel.close()
     assert shown(messages) == "2 ranks, 1 s\n[rank 0] hello"
+
+
+def test_to_show_output_takes_a_tenth_of_the_time_at_most(monkeypatch):
+    now, shows = [0.0], []
+
+    class Area:
+        def update(self, screen):
+            shows.append(now[0])
+            now[0] += 1.0  # seconds that a huge row takes
+
+    monkeypatch.setattr(output, "_open_area", lambda screen: Area())
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    screen = Screen(1, "one rank")
+    for _ in range(60):
+        now[0] += 0.5
+        screen.feed(0, b"x")
+        screen.refresh()
+    assert shows == [0.5, 11.0, 21.5, 32.0]
