@@ -160,7 +160,7 @@ def _content(tensors):
     found = hashlib.sha256()
     for tensor in tensors:
         found.update(f"{tensor.dtype}{[*tensor.shape]}".encode())
-        found.update(tensor.numpy())
+        found.update(tensor.contiguous().numpy())
     return found.digest()
 
 
