@@ -1,15 +1,15 @@
 import os
-import pickle
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.nn.modules import module as modules
 
 from course_lib import marks, recorder
+from course_lib.launcher import launch
 from course_lib.marks import Call, Op, Span
 from course_lib.timeline import happens_before, merge
 
@@ -275,8 +275,9 @@ def test_a_second_profiler_in_the_block_is_told():
 
 
 def train(rank):
-    """Three steps of DDP with one bucket per layer of 1 MB."""
+    """Three steps of DDP with one bucket per layer of 1 MB; the last takes a while."""
     layers = [torch.nn.Linear(512, 512) for _ in range(4)]
+    layers[1].register_full_backward_hook(compute)
     model = torch.nn.parallel.DistributedDataParallel(
         torch.nn.Sequential(*layers), bucket_cap_mb=1
     )
@@ -285,6 +286,13 @@ def train(rank):
         model(torch.ones(256, 512)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+def compute(*_, seconds=0.1):
+    """Be busy for as long as another thread may need to get a core."""
+    stop = time.monotonic() + seconds
+    while time.monotonic() < stop:
+        torch.ones(256, 256) @ torch.ones(256, 256)
 
 
 def lag(rank):
@@ -320,28 +328,21 @@ def talk(rank):
     dist.destroy_process_group()
 
 
-def rank_main(rank, folder):
-    torch.set_num_threads(1)
-    again = os.path.join(folder, "again")
-    where = {"RANK": str(rank), "WORLD_SIZE": "2", "AGAIN": again}
-    os.environ.update(where, GLOO_SOCKET_IFNAME="lo")
+def rank_main(rank, world_size, folder):
+    os.environ["AGAIN"] = os.path.join(folder, "again")
     with recorder.record() as tape:
         store = dist.FileStore(os.path.join(folder, "store"), 2)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
         train(rank)
         lag(rank)
         talk(rank)
-    with open(os.path.join(folder, f"{rank}.pkl"), "wb") as file:
-        pickle.dump(tape.events, file)
+    return tape.events
 
 
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(rank_main, (str(folder),), nprocs=2)
-    return {
-        rank: pickle.loads((folder / f"{rank}.pkl").read_bytes()) for rank in (0, 1)
-    }
+    return dict(enumerate(launch(rank_main, str(folder), world_size=2)))
 
 
 @pytest.fixture(scope="module")
