@@ -410,6 +410,14 @@ def test_the_sandbox_shows_no_process_of_the_machine(graders):
     assert int(found) < 8
 
 
+def test_folders_that_can_be_written_begin_empty_though_python_reads_there(monkeypatch):
+    monkeypatch.syspath_prepend("/tmp")
+    jail._needed.cache_clear()
+    options = jail._options(None, SMALL, ())
+    jail._needed.cache_clear()
+    assert options[options.index("/tmp") - 1] == "--tmpfs"
+
+
 @needs_sandbox
 def test_the_sandbox_has_no_network(graders):
     found = seen(graders, "os.listdir('/sys/class/net')")

@@ -222,6 +222,7 @@ def _shown(place):
 
 @functools.cache
 def _needed():
-    """The folders that Python and the course are read from."""
+    """The folders that Python and the course are read from, none to be written in."""
     places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *sys.path}
-    return sorted(place for place in places if os.path.isdir(place) and place != "/")
+    places -= {"/", *_WRITABLE}
+    return sorted(place for place in places if os.path.isdir(place))
