@@ -64,8 +64,7 @@ def keep_groups() -> None:
         del kept[:-_KEPT]  # the oldest have long been idle
         destroy(group)
 
-    for module in (c10d, sys.modules["torch.distributed"]):
-        module.destroy_process_group = destroy_process_group
+    _replace(destroy_process_group)
 
 
 def begin_together() -> None:
@@ -81,19 +80,16 @@ def begin_together() -> None:
 
     @functools.wraps(init)
     def init_process_group(*args, **kwargs):
-        asked = os.environ.get(_BARRIER)
-        if (
-            len(args) < 6 and "store" not in kwargs
-        ):  # one of the learner's own may count
-            os.environ.setdefault(_BARRIER, "1")
+        # a store of the learner's own may be one that nobody shares
+        if len(args) > 5 or "store" in kwargs or _BARRIER in os.environ:
+            return init(*args, **kwargs)
+        os.environ[_BARRIER] = "1"
         try:
             init(*args, **kwargs)
         finally:
-            if asked is None:
-                os.environ.pop(_BARRIER, None)
+            del os.environ[_BARRIER]
 
-    for module in (c10d, sys.modules["torch.distributed"]):
-        module.init_process_group = init_process_group
+    _replace(init_process_group)
 
 
 def show_waits() -> None:
@@ -120,8 +116,13 @@ def show_waits() -> None:
         return barrier(group, **kwargs)
 
     Work.wait = wait
-    for module in (c10d, sys.modules["torch.distributed"]):
-        module.monitored_barrier = monitored_barrier
+    _replace(monitored_barrier)
+
+
+def _replace(function):
+    """Put a function in the place of PyTorch's of the same name."""
+    for name in ("torch.distributed", "torch.distributed.distributed_c10d"):
+        setattr(sys.modules[name], function.__name__, function)
 
 
 def limited(call, *args, **kwargs):

@@ -7,7 +7,6 @@ whatever is raised sends it to a real rank after all.
 """
 
 import gc
-import hashlib
 import io
 import json
 import linecache
@@ -23,7 +22,7 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib import attempt, exercises, payload, reference
+from course_lib import attempt, exercises, kept, payload, reference
 from course_lib.checks.stage01 import overlapping
 from course_lib.checks.stage02 import budget, loop, loop_mistakes
 from course_lib.exercises import NotStarted, NotYet
@@ -119,7 +118,7 @@ def _own_random_state():
 _kept = {}  # what checks compute for their own use, the same for every answer
 
 
-def keep(key, compute):
+def _keep(key, compute):
     """What `compute` gave when it was first called for this key."""
     if key not in _kept:
         _kept[key] = compute()
@@ -134,16 +133,16 @@ def _trained_once():
     def weights_after(batches, *, start=None, **how):
         batches = list(batches)
         tensors = [*chain(*batches), *(start or {}).values()]
-        key = "weights", _content(tensors), *sorted(how.items())
-        return keep(key, lambda: train(batches, start=start, **how))
+        key = "weights", kept.digest(tensors), *sorted(how.items())
+        return _keep(key, lambda: train(batches, start=start, **how))
 
     def trained(batches, parts=1, *, log=None, **how):
         def compute():
             losses = []
             return accumulate(batches, parts, log=losses, **how), losses
 
-        key = "accumulated", _content(chain(*batches)), parts, *sorted(how.items())
-        weights, losses = keep(key, compute)
+        key = "accumulated", kept.digest(chain(*batches)), parts, *sorted(how.items())
+        weights, losses = _keep(key, compute)
         if log is not None:
             log.extend(losses)
         return weights
@@ -156,14 +155,6 @@ def _trained_once():
         yield
 
 
-def _content(tensors):
-    found = hashlib.sha256()
-    for tensor in tensors:
-        found.update(f"{tensor.dtype}{[*tensor.shape]}".encode())
-        found.update(tensor.contiguous().numpy())
-    return found.digest()
-
-
 @contextmanager
 def _remembered():
     """Compute only once what checks of 1.3 and of stage 02 compare all answers with."""
@@ -173,19 +164,19 @@ def _remembered():
         def compute():
             return watched(train, batches, parts, device=device)
 
-        return keep(("plain", parts), compute) if train is loop._plain else compute()
+        return _keep(("plain", parts), compute) if train is loop._plain else compute()
 
     def memory(data, wanted):
-        return keep(("memory", wanted), lambda: between(data, wanted))
+        return _keep(("memory", wanted), lambda: between(data, wanted))
 
     def fitting(model, data, steps=budget.two_steps):
         device = next(model.parameters()).device
         _, total = torch.get_device_module(device).mem_get_info(device)
         key = "largest", total, steps
-        return keep(key, lambda: largest(model, data, steps=steps))
+        return _keep(key, lambda: largest(model, data, steps=steps))
 
     def whole_batch(measured):
-        return keep("whole batch", measured)
+        return _keep("whole batch", measured)
 
     with (
         mock.patch.object(overlapping, "_whole_batch", whole_batch),

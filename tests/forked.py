@@ -190,8 +190,13 @@ def _become(job, files):
     os.environ.clear()
     os.environ.update(job["env"])
     tempfile.tempdir = None
-    roles = {"kernel": _kernel, "python": _run, "server": _serve}
-    (roles | {"template": _fork_graders})[job["be"]](job, *files)
+    roles = {
+        "kernel": _kernel,
+        "python": _run,
+        "server": _serve,
+        "template": _fork_graders,
+    }
+    roles[job["be"]](job, *files)
 
 
 def _kernel(job):
