@@ -162,17 +162,17 @@ def _judge_gradients(seen, processes, count):
             "Only the parameters are shared. Let each process make an optimizer of its"
             " own: torch.optim.SGD(model.parameters(), lr=0.1).",
         )
-    if not seen["arrived"]:
-        raise Wrong(
-            "the weights of `model` are no numbers (nan)",
-            "The steps are far too long, or go uphill: take 0.1 times the gradient away"
-            " from each weight.",
-        )
     if any(seen["strange"]):
         raise Wrong(
             f"in {max(seen['strange'])} of {count // BATCH} steps backward got another"
             " loss than the mean cross-entropy of the batch",
             "Call backward on cross_entropy(model(images), labels), as it is.",
+        )
+    if not seen["arrived"]:
+        raise Wrong(
+            "the weights of `model` are no numbers (nan)",
+            "The steps are far too long, or go uphill: take 0.1 times the gradient away"
+            " from each weight.",
         )
 
 

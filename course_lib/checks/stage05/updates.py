@@ -1,6 +1,7 @@
 """The updates of several processes that train one model, and which of them arrived."""
 
 import contextlib
+import math
 import mmap
 import os
 import sys
@@ -131,12 +132,14 @@ class Updates:
         return (shades * self.probe).sum(1).tolist()
 
     def _before(self, leaves, losses):
-        own, (_, expected) = self.company.own, self.last
+        own, (found, expected) = self.company.own, self.last
         old = [leaf.grad for leaf in leaves if leaf.grad is not None]
         self.stale[own] += any(bool(grad.any()) for grad in old)
         self.private[own] += not any(leaf.is_shared() for leaf in leaves)
         loss = sum(float(loss.detach().sum()) for loss in losses)
-        self.strange[own] += not abs(loss - expected) < 1e-3  # neither is nan
+        # where the weights are no numbers, nothing is expected of a loss
+        lost = min(found, default=-1) >= 0 and not math.isfinite(expected)
+        self.strange[own] += not (lost or abs(loss - expected) < 1e-3)
 
     def _after(self, grads):
         own, (found, _) = self.company.own, self.last
