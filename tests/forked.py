@@ -36,7 +36,7 @@ _PROGRAM = f"""
 import sys
 sys.path[0] = {str(Path(__file__).parents[1])!r}
 from tests import forked
-forked.next_kernel(int(sys.argv[1]))
+forked.next_kernel(*map(int, sys.argv[1:]))
 from course_lib import server
 from course_lib.grading import kernel
 from ipykernel import kernelapp
@@ -110,7 +110,8 @@ class Forked(Child):
 
     def __init__(self, job, files=()):
         with _lock:
-            template = _template()
+            kernels, servers = _templates()
+            template = servers if job["be"] == "server" else kernels
             wire.send(template, job, files)
             answer, _ = wire.receive(template)
         super().__init__(answer["pid"])
@@ -124,46 +125,70 @@ class Forked(Child):
 
 
 @functools.cache
-def _template():
-    """The link to this process's template, which ends when it is closed."""
+def _templates():
+    """Links to this process's templates of kernels and of servers.
+
+    They end when these are closed.
+    """
     linux.adopt_orphans()  # a kernel's parent ends at once
-    control, theirs = wire.pair()
+    links, theirs = zip(wire.pair(), wire.pair(), strict=True)
     # read when it imports; on one thread, since with more tests wait for each other
     read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid())}
     read["MPLBACKEND"] = warm.ENVIRONMENT["MPLBACKEND"]
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            env={**server.QUIET, **os.environ, **read},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    STANDING.add(process.pid)
+    files = [link.fileno() for link in theirs]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *map(str, files)],
+        pass_fds=files,
+        start_new_session=True,
+        env={**server.QUIET, **os.environ, **read},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    for link in theirs:
+        link.close()
+    born, _ = wire.receive(links[1])
+    STANDING.update((process.pid, born["pid"]))
 
     def close():
-        control.close()
+        for link in links:
+            link.close()
         process.wait()
 
     atexit.register(close)
-    return control
+    return links
 
 
-def next_kernel(control: int) -> None:
-    """Fork for each job that comes; comes back in a kernel, which then is to start."""
-    control = socket.socket(fileno=control)
+def next_kernel(control: int, servers: int) -> None:
+    """Fork for each job that comes; comes back in a kernel, which then is to start.
+
+    Servers are forks of a process without what kernels alone need: their ranks, and
+    there are thousands of them, begin and end in half the time.
+    """
+    control, servers = (socket.socket(fileno=file) for file in (control, servers))
     os.environ.pop("COURSE_LIB_AHEAD", None)
     zygote.before_imports()
+    _import(zygote.ahead())
+    if os.fork() == 0:
+        control.close()
+        wire.send(servers, {"pid": os.getpid()})
+        _fork_for_each(servers)
+    servers.close()
     # the backend of figures is set up by the first import in a kernel
-    needed = [name for name in warm.NEEDED if "matplotlib" not in name]
-    for name in (*needed, "sklearn.datasets", *zygote.ahead()):
+    _import(name for name in warm.NEEDED if "matplotlib" not in name)
+    _fork_for_each(control)
+
+
+def _import(names):
+    for name in names:
         importlib.import_module(name)
     zygote.warm_up()
     linux.use_huge_pages()
+
+
+def _fork_for_each(control):
+    """Fork for each job that comes; comes back in a kernel."""
     while True:
         job, files = wire.receive(control)
         if job is None:

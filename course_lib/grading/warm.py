@@ -159,7 +159,7 @@ def _prepare():
 
     validate(v4.new_notebook())
     zygote.warm_up()
-    return ["sklearn.datasets", *zygote.ahead()]
+    return zygote.ahead()
 
 
 def _import(later):
