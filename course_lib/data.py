@@ -1,5 +1,6 @@
 """What the lessons train on: real data that needs no download."""
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,11 +36,12 @@ def digits(*, validation=360, seed=0):
     return train, held_out
 
 
+@cache
 def _table():
     """i8[1797, 65], 64 pixels and a label per row: the data file of scikit-learn.
 
     `load_digits` reads the same file, but importing it takes over a second, and every
-    rank that asks for data would pay for that.
+    rank that asks for data would pay for that. The server of ranks has read it already.
     """
     import numpy
 

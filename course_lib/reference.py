@@ -50,7 +50,7 @@ def unseeded(*middle: nn.Module) -> nn.Module:
 def seeded(seed: int = 0):
     """Random numbers of a seed in a block, without a trace in the notebook's state."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # and not those of GPUs
         yield
 
 

@@ -1,16 +1,26 @@
 """The warm process server: it imports torch once, and forks an agent per launch."""
 
 import gc
+import linecache
 import os
 import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 from course_lib import checks, linux, wire
 
 # what `ahead` names: torch._dynamo would cost a rank a second or two at first use
 _NEEDED_OFTEN = ("course_lib.recorder", "torch._dynamo", "course_lib.vgpu")
+_ON_THE_STACK = (
+    "course_lib.agent",
+    "course_lib.worker",
+    "course_lib.zygote",
+    "torch.cuda",
+    "torch.cuda.random",
+    "torch.random",
+)
 _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 
@@ -92,18 +102,23 @@ def before_imports() -> None:
 
 
 def warm_up() -> None:
-    """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
+    """Pay once for what each rank would pay for: imports, first uses, files to read."""
     import io
 
     import torch.distributed
 
-    from course_lib import agent, payload  # noqa: F401  (agent: for the launches)
+    from course_lib import agent, data, payload  # noqa: F401  (agent: for launches)
 
     buffer = io.BytesIO()
-    payload.dump((main, torch.zeros(1)), buffer)
+    payload.dump((lambda: None, torch.zeros(1)), buffer)
     buffer.seek(0)
     payload.load(buffer)
     torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with suppress(Exception):  # a rank that needs the digits will say what is wrong
+        data.digits()
+    # torch.manual_seed shows itself where it was called, line by line
+    for name in _ON_THE_STACK:
+        linecache.getlines(sys.modules[name].__file__)
     _settle()
 
 
