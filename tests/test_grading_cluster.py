@@ -31,6 +31,13 @@ from course_lib.grading.cluster import Cluster
 pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[1]
 WRONG = "def square(x):\n    return 0"
+# python -m distributed.cli.dask_..., whose graders are forks of it
+DASK = """
+from distributed.cli.dask_{} import main
+from tests import forked
+forked.fork_graders()
+main()
+"""
 # says where it runs, and waits for a file
 WAITS = """
 open({began!r}, "w").write(str(os.getpid()))
@@ -49,13 +56,17 @@ class Crew:
         assert becomes(lambda: file.exists() and file.read_text().strip().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
 
-    def start(self, role, *args, path=ROOT):
+    def start(self, role, *args, path=None):
+        """A scheduler or a worker; one whose course is in `path` starts as a Python."""
         options = ["--host=127.0.0.1", "--no-dashboard", *args]
-        scratch = {"DASK_TEMPORARY_DIRECTORY": str(self.folder)}
+        env = {**os.environ, "DASK_TEMPORARY_DIRECTORY": str(self.folder)}
+        if path is None:
+            code = DASK.format(role)
+            return Python(code, *options, cwd=self.folder, env=env)
         return subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.dask_{role}", *options],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(path), **scratch},
+            env={**env, "PYTHONPATH": str(path)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -125,6 +136,12 @@ def pid_in(began):
     return int(began.read_text())
 
 
+def folders(process):
+    """The folder of its grader that a process works in, if it does."""
+    above = Path(process.cwd(), "x").parents
+    return [path for path in above if path.name.startswith("grading-")]
+
+
 def graded_while_a_worker_ends(crew, handed, number):
     """The same, but the worker that grades ada's notebook is sent a signal."""
     code, began, go = waiting(handed)
@@ -133,15 +150,13 @@ def graded_while_a_worker_ends(crew, handed, number):
         ticket = pool.submit(graded, crew, handed, "--cluster", crew.address)
         worker = crew.worker_of(pid_in(began))
         theirs = below(worker.pid)
-        folder = next(
-            p.cmdline()[-1] for p in theirs if "warm.main" in str(p.cmdline())
-        )
+        (folder,) = {path for p in theirs for path in folders(p)}
         assert os.listdir(folder)
         worker.send_signal(number)
         assert becomes(lambda: not any(map(lives, theirs)), seconds=60)
         assert becomes(lambda: not os.path.exists(folder))  # its worker removes it
         go.touch()
-        worker.wait(timeout=120)
+        assert becomes(lambda: worker.poll() is not None, seconds=120)
         return ticket.result(timeout=300)
 
 
