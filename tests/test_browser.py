@@ -25,6 +25,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+CODE = ".jp-CodeCell:visible"  # of the notebook in front
 ROOT = Path(__file__).parent.parent
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
@@ -115,13 +116,18 @@ def page(lab, browser):
 
 @pytest.fixture(scope="module")
 def exercise(lab, browser):
-    return opened(browser, lab, EXERCISE)
+    """A page with the exercises, come to by the link at the end of their lesson."""
+    page = opened(browser, lab, LAST_LESSON)
+    page.get_by_role("link", name="the exercises of lesson 04").click()
+    page.get_by_role("heading", name="Exercises 4").first.wait_for()
+    wait_for_kernel(page)
+    return page
 
 
 def run(page, *texts):
     """Run the cells whose code holds these texts; the last of them comes back."""
     for text in texts:
-        cell = page.locator(".jp-CodeCell", has_text=text).first
+        cell = page.locator(CODE, has_text=text).first
         cell.locator(".cm-content").first.click()
         page.keyboard.press("Control+Enter")
     return cell
@@ -165,7 +171,7 @@ def test_pressing_i_twice_stops_a_launch(page):
         "    time.sleep(1000)\n\ncl.launch(endless, world_size=2)"
     )
     page.keyboard.press("Shift+Enter")
-    cell = page.locator(".jp-CodeCell", has_text="def endless").first
+    cell = page.locator(CODE, has_text="def endless").first
     cell.locator("pre", has_text="started").first.wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("i")
@@ -173,11 +179,8 @@ def test_pressing_i_twice_stops_a_launch(page):
     cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
 
 
-def test_the_link_at_the_end_of_a_lesson_opens_its_exercises(lab, browser):
-    lesson = opened(browser, lab, LAST_LESSON)
-    lesson.get_by_role("link", name="the exercises of lesson 04").click()
-    lesson.get_by_role("heading", name="Exercises 4").first.wait_for()
-    lesson.close()
+def test_the_link_at_the_end_of_a_lesson_opens_its_exercises(exercise):
+    assert exercise.get_by_role("heading", name="Exercises 4").first.is_visible()
 
 
 CHECK = 'cl.check("4.1", shard_indices)'
@@ -192,7 +195,7 @@ def test_a_check_of_the_stub_says_not_started(exercise):
 
 
 def test_a_right_answer_is_drawn_and_praised(exercise):
-    stub = exercise.locator(".jp-CodeCell", has_text="def shard_indices").first
+    stub = exercise.locator(CODE, has_text="def shard_indices").first
     stub.locator(".cm-content").click()
     exercise.keyboard.press("Control+A")
     exercise.keyboard.insert_text(ANSWER.replace("\n", "\n    "))
