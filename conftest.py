@@ -27,9 +27,9 @@ os.environ.setdefault("COURSE_LIB_AHEAD", "0")
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
 try:
-    from tests.forked import forking
+    from tests import forked
 except ImportError:  # a copy of the notebooks alone
-    from contextlib import nullcontext as forking
+    forked = None
 
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
@@ -74,10 +74,27 @@ def pytest_configure(config):
     for name, file in _FILES.items():  # kernels inherit them
         os.environ[name] = os.path.join(folder, file)
     tempfile.tempdir = None  # it is looked up again
-    # kernels need not import anew what all import, those of lessons included
-    kernels = forking()
-    kernels.__enter__()
-    config.add_cleanup(lambda: kernels.__exit__(None, None, None))
+    if forked:
+        # kernels need not import anew what all import, those of lessons included
+        _until_the_end(config, forked.forking())
+
+
+def _until_the_end(config, context):
+    context.__enter__()
+    config.add_cleanup(lambda: context.__exit__(None, None, None))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config):
+    """Workers need not either."""
+    if forked:
+        _until_the_end(config, forked.forking_workers())
+
+
+def pytest_keyboard_interrupt():
+    """End the workers, too."""
+    if forked:
+        forked.interrupt_workers()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,8 @@
 """Kernels and servers for tests, forked from one process that has imported all.
 
 A kernel, a server of ranks and a template of graders each import for some six seconds
-of CPU, and most tests look at something else. Under `forking` they get a fork instead:
+of CPU, and most tests look at something else. Under `forking` they get a fork instead;
+so does a worker of pytest-xdist, which has templates of its own:
 a child of this process as one that is started would be, with its command line,
 variables and folder. Started ones are left to tests of starts, ends and restarts, of
 what may be seen in a sandbox, and to JupyterLab.
@@ -24,6 +25,7 @@ import traceback
 from pathlib import Path
 from unittest import mock
 
+from execnet import gateway_base, gateway_io
 from jupyter_client.provisioning import local_provisioner
 
 from course_lib import linux, server, wire, worker, zygote
@@ -48,6 +50,7 @@ finally:
 """
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
+_workers = []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
 _lock, _start_graders = threading.Lock(), warm.Template._start
@@ -95,6 +98,31 @@ class Server(server.Server):
         forked = Forked(job, [theirs.fileno(), self.log.fileno()])
         STANDING.add(forked.pid)
         return forked
+
+
+@contextlib.contextmanager
+def forking_workers():
+    """Let workers of pytest-xdist be forked, too."""
+    with mock.patch.object(gateway_io.Popen2IOMaster, "__init__", _start_worker):
+        yield
+
+
+def _start_worker(self, args, execmodel):
+    """As execnet's own, which starts a process and talks to it by two pipes."""
+    (read, theirs_out), (theirs_in, write) = os.pipe(), os.pipe()
+    job = {"be": "worker", "code": args[-1], "arguments": [], "cwd": os.getcwd()}
+    self.popen = Forked(job | {"env": dict(os.environ)}, [theirs_in, theirs_out, 2])
+    _workers.append(self.popen)
+    for file in (theirs_in, theirs_out):
+        os.close(file)
+    streams = os.fdopen(write, "wb"), os.fdopen(read, "rb")
+    gateway_base.Popen2IO.__init__(self, *streams, execmodel)
+
+
+def interrupt_workers() -> None:
+    """Pass on a Ctrl-C, since a terminal does not send it to them."""
+    for process in _workers:
+        process.send_signal(signal.SIGINT)
 
 
 def _graders(self, theirs):
@@ -222,6 +250,7 @@ def _become(job, files):
         "python": _run,
         "server": _serve,
         "template": _fork_graders,
+        "worker": _work,
     }
     roles[job["be"]](job, *files)
 
@@ -265,6 +294,33 @@ def _fork_graders(job, control, log):
         os._exit(0)
     finally:
         os._exit(1)
+
+
+def _work(job, *files):
+    """Be a worker of pytest, with templates of its own; comes back in a kernel."""
+    global _templates
+    links, theirs = zip(wire.pair(), wire.pair(), strict=True)
+    for link in theirs:
+        pid = os.fork()
+        if pid == 0:
+            for file in files:
+                os.close(file)
+            for other in {*links, *theirs} - {link}:
+                other.close()
+            return _fork_for_each(link)
+        STANDING.add(pid)
+        link.close()
+    linux.adopt_orphans()
+    _templates = functools.partial(tuple, links)
+    import matplotlib
+
+    matplotlib.use("agg")  # it is set up for kernels
+    for name in ("nbval", "nbval.plugin"):  # pytest will import it in its own way
+        del sys.modules[name]
+    os.dup2(files[0], 0)
+    sys.stdin = open(0, closefd=False)
+    os.close(files[0])
+    _run(job, *files[1:])
 
 
 def _run(job, out, err):
