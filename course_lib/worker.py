@@ -58,8 +58,12 @@ def main(place: Place, files: tuple[int, ...]) -> None:
 
 
 def _open(file):
-    # a map has a position of its own, which ranks that share an open file do not
-    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    """A reader with a position of its own, which ranks that share an open file lack."""
+    try:
+        # PyTorch reads from a file into its tensors; from a map it copies all once more
+        return open(f"/proc/self/fd/{file}", "rb")
+    except OSError:
+        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _stand_alone(output, stacks):
