@@ -53,7 +53,7 @@ def serve(control: socket.socket, owner: int, *, wanted=()) -> None:
         elif wanted and not busy:
             import_quietly(wanted.pop(0))
             if not wanted:
-                linux.use_huge_pages()
+                complete()
     for ended in list(agents):
         _bury(agents, ended)
 
@@ -129,6 +129,23 @@ def import_quietly(name: str) -> None:
     except Exception:  # the ranks will say so, if they need it
         pass
     _settle()
+
+
+def complete() -> None:
+    """Once all is imported: an optimizer's first step, and memory in large pages."""
+    with suppress(Exception):  # the ranks will say so, if they take one
+        _step()
+    _settle()
+    linux.use_huge_pages()
+
+
+def _step():
+    # the first one looks at all of PyTorch; without a backward, which starts threads
+    import torch
+
+    weight = torch.nn.Parameter(torch.zeros(1))
+    weight.grad = torch.zeros(1)
+    torch.optim.SGD([weight], lr=1.0).step()
 
 
 def _settle():

@@ -214,7 +214,7 @@ def _import(names):
     for name in names:
         importlib.import_module(name)
     zygote.warm_up()
-    linux.use_huge_pages()
+    zygote.complete()
 
 
 def _fork_for_each(control):

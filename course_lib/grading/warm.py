@@ -165,4 +165,4 @@ def _prepare():
 def _import(later):
     zygote.import_quietly(later.pop(0))
     if not later:
-        linux.use_huge_pages()
+        zygote.complete()
