@@ -1,11 +1,11 @@
 """Kernels and servers for tests, forked from one process that has imported all.
 
 A kernel, a server of ranks and a template of graders each import for some six seconds
-of CPU, and most tests look at something else. Under `forking` they get a fork instead;
-so does a worker of pytest-xdist, which has templates of its own:
+of CPU, and most tests look at something else. Under `forking` they get a fork instead:
 a child of this process as one that is started would be, with its command line,
-variables and folder. Started ones are left to tests of starts, ends and restarts, of
-what may be seen in a sandbox, and to JupyterLab.
+variables and folder. So does each worker of pytest-xdist under `forking_workers`, and
+it has templates of its own. Started ones are left to tests of starts, ends and
+restarts, of what may be seen in a sandbox, and to JupyterLab.
 """
 
 import atexit
@@ -191,8 +191,8 @@ def _templates():
 def next_kernel(control: int, servers: int) -> None:
     """Fork for each job that comes; comes back in a kernel, which then is to start.
 
-    Servers are forks of a process without what kernels alone need: their ranks, and
-    there are thousands of them, begin and end in half the time.
+    Servers are forks of a process without what kernels alone need, so that their
+    ranks, and there are thousands of them, begin and end faster.
     """
     control, servers = (socket.socket(fileno=file) for file in (control, servers))
     os.environ.pop("COURSE_LIB_AHEAD", None)
