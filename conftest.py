@@ -86,13 +86,13 @@ def _until_the_end(config, context):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config):
-    """Workers need not either."""
+    """Nor need workers, which are forked, too."""
     if forked:
         _until_the_end(config, forked.forking_workers())
 
 
 def pytest_keyboard_interrupt():
-    """End the workers, too."""
+    """Pass it on: workers have sessions of their own, which no terminal reaches."""
     if forked:
         forked.interrupt_workers()
 

@@ -102,23 +102,18 @@ def before_imports() -> None:
 
 
 def warm_up() -> None:
-    """Pay once for what each rank would pay for: imports, first uses, files to read."""
+    """Pay once for what each rank would pay for: imports, first uses, name look-ups."""
     import io
 
     import torch.distributed
 
-    from course_lib import agent, data, payload  # noqa: F401  (agent: for launches)
+    from course_lib import agent, payload  # noqa: F401  (agent: for the launches)
 
     buffer = io.BytesIO()
     payload.dump((lambda: None, torch.zeros(1)), buffer)
     buffer.seek(0)
     payload.load(buffer)
     torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    with suppress(Exception):  # a rank that needs the digits will say what is wrong
-        data.digits()
-    # torch.manual_seed shows itself where it was called, line by line
-    for name in _ON_THE_STACK:
-        linecache.getlines(sys.modules[name].__file__)
     _settle()
 
 
@@ -132,9 +127,15 @@ def import_quietly(name: str) -> None:
 
 
 def complete() -> None:
-    """Once all is imported: an optimizer's first step, and memory in large pages."""
-    with suppress(Exception):  # the ranks will say so, if they take one
-        _step()
+    """Once all is imported: what ranks read from files, and use first; large pages."""
+    from course_lib import data
+
+    # torch.manual_seed shows the lines from which it was called
+    for name in _ON_THE_STACK:
+        linecache.getlines(sys.modules[name].__file__)
+    for use in (data.digits, _step):
+        with suppress(Exception):  # a rank that needs it will say what is wrong
+            use()
     _settle()
     linux.use_huge_pages()
 

@@ -120,7 +120,7 @@ def _start_worker(self, args, execmodel):
 
 
 def interrupt_workers() -> None:
-    """Pass on a Ctrl-C, since a terminal does not send it to them."""
+    """Pass on a Ctrl-C to the workers."""
     for process in _workers:
         process.send_signal(signal.SIGINT)
 
@@ -199,6 +199,7 @@ def next_kernel(control: int, servers: int) -> None:
     # half of nbformat's import, and nothing needs it
     sys.modules.setdefault("rfc3987_syntax", None)
     zygote.before_imports()
+    zygote.warm_up()
     _import(zygote.ahead())
     if os.fork() == 0:
         control.close()
@@ -213,7 +214,6 @@ def next_kernel(control: int, servers: int) -> None:
 def _import(names):
     for name in names:
         importlib.import_module(name)
-    zygote.warm_up()
     zygote.complete()
 
 

@@ -131,10 +131,8 @@ def _read(answer):
         length, kind = struct.unpack_from("=IH", answer)
         assert kind in (_BY_FAMILY, _DONE), "this kernel lists no sockets (sock_diag)"
         if kind == _BY_FAMILY:
-            (port,), (inode,) = (
-                struct.unpack_from(form, answer, place)
-                for form, place in ((">H", 20), ("=I", 84))
-            )
+            (port,) = struct.unpack_from(">H", answer, 20)
+            (inode,) = struct.unpack_from("=I", answer, 84)
             yield str(inode), port
         answer = answer[length + 3 & ~3 :]
     return kind
