@@ -33,7 +33,7 @@ class Cells:
         return self.finish(self.send(code), seconds)
 
     def finish(self, message_id, seconds=120.0, *, until=None):
-        """Messages of a cell until it is idle, or until one satisfies `until`."""
+        """Messages of a cell until its end; if asked, until one satisfies `until`."""
         messages, stop = [], time.monotonic() + seconds
         while time.monotonic() < stop:
             with contextlib.suppress(queue.Empty):
@@ -42,6 +42,7 @@ class Cells:
                     continue
                 messages.append(message)
                 idle = message["content"].get("execution_state") == "idle"
+                assert not (idle and until), f"it has ended: {error(messages)}"
                 if idle or (until and until(message)):
                     self.ended = time.monotonic()
                     return messages
