@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import signal
@@ -27,6 +28,12 @@ def available() -> bool:
     return True
 
 
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """The C library, looked up once: forked processes have it, too."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def die_with_parent() -> None:
     """Be killed as soon as the process that forked this one is gone."""
     _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
@@ -34,8 +41,8 @@ def die_with_parent() -> None:
 
 def write_by_line() -> None:
     """Let what C code prints leave this process at the end of each line."""
-    libc, by_line = ctypes.CDLL(None), 1
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, by_line, 0)
+    stdout, by_line = ctypes.c_void_p.in_dll(libc(), "stdout"), 1
+    libc().setvbuf(stdout, None, by_line, 0)
 
 
 def meet_without_files() -> None:
@@ -61,7 +68,7 @@ def adopt_orphans() -> None:
 
 
 def _prctl(option, value):
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+    if libc().prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
 
 
@@ -84,7 +91,7 @@ def use_huge_pages() -> None:
     A fork copies the table of pages, not the pages: with large ones it takes a third of
     the time, and so does the end of the forked process.
     """
-    madvise = ctypes.CDLL(None).madvise
+    madvise = libc().madvise
     with open("/proc/self/maps") as file:
         lines = [line.split() for line in file]
     for span, rights, _, _, inode, *name in lines:

@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import ctypes
 import faulthandler
 import gc
 import io
@@ -21,7 +20,7 @@ import types
 import weakref
 from dataclasses import dataclass
 
-from course_lib import answers
+from course_lib import answers, linux
 from course_lib.errors import inner
 
 _LONGEST = 4000  # characters of an error's message
@@ -73,8 +72,6 @@ def _stand_alone(output, stacks):
     if os.getpid() != os.getsid(0):
         os.setsid()
     if sys.platform == "linux":
-        from course_lib import linux
-
         linux.die_with_parent()
         linux.write_by_line()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -222,17 +219,11 @@ def _text(error):
 
 def _surround(place, setup):
     """Take on the notebook's environment, folder, paths, sources; then be this rank."""
-    os.environ.clear()
-    os.environ.update(setup["environ"])
-    os.environ.update(
-        RANK=str(place.rank),
-        LOCAL_RANK=str(place.rank),
-        WORLD_SIZE=str(place.world_size),
-        LOCAL_WORLD_SIZE=str(place.world_size),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(place.port),
-        MPLBACKEND="agg",
-    )
+    rank, size = str(place.rank), str(place.world_size)
+    own = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
+    own |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
+    own |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
+    _take_on(setup["environ"] | own)
     tempfile.tempdir = None  # the server may have looked up another
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
@@ -249,6 +240,14 @@ def _surround(place, setup):
     rendezvous.show_waits()
 
 
+def _take_on(environ):
+    """Have these variables; most are the same, and to set one copies pages."""
+    before = dict(os.environ)
+    for name in before.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update(dict(environ.items() - before.items()))
+
+
 def scatter_seeds() -> None:
     """Give this process random numbers of its own, as one of torchrun has."""
     import numpy
@@ -256,7 +255,7 @@ def scatter_seeds() -> None:
 
     # forked ranks would share one state, which hides a forgotten seed or broadcast
     random.seed()
-    numpy.random.seed()
+    numpy.random.seed(random.getrandbits(32))  # as it does it itself, slower
     # with GPUs their generators too, which takes longer
     torch.seed() if torch.cuda.device_count() else torch.default_generator.seed()
     torch.set_num_threads(1)
@@ -268,4 +267,4 @@ def _flush():
             stream.flush()
         except Exception:  # it may be anything that the learner put there
             pass
-    ctypes.CDLL(None).fflush(None)  # what C code printed
+    linux.libc().fflush(None)  # what C code printed

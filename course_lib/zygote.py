@@ -13,14 +13,19 @@ from course_lib import checks, linux, wire
 
 # what `ahead` names: torch._dynamo would cost a rank a second or two at first use
 _NEEDED_OFTEN = ("course_lib.recorder", "torch._dynamo", "course_lib.vgpu")
-_ON_THE_STACK = (
+_ON_THE_STACK = {
     "course_lib.agent",
     "course_lib.worker",
     "course_lib.zygote",
+    "torch._compile",
+    "torch._dynamo.eval_frame",
     "torch.cuda",
     "torch.cuda.random",
+    "torch.mtia",
     "torch.random",
-)
+    "torch.xpu",
+    "torch.xpu.random",
+}
 _IDLE = 0.3  # seconds without a launch until the next of these is imported
 
 
@@ -109,10 +114,11 @@ def warm_up() -> None:
 
     from course_lib import agent, payload  # noqa: F401  (agent: for the launches)
 
-    buffer = io.BytesIO()
-    payload.dump((lambda: None, torch.zeros(1)), buffer)
-    buffer.seek(0)
-    payload.load(buffer)
+    for value in (lambda: None), torch.zeros(1):
+        buffer = io.BytesIO()
+        payload.dump(value, buffer)
+        buffer.seek(0)
+        payload.load(buffer)
     torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     _settle()
 
@@ -131,9 +137,9 @@ def complete() -> None:
     from course_lib import data
 
     # torch.manual_seed shows the lines from which it was called
-    for name in _ON_THE_STACK:
+    for name in sys.modules.keys() & _ON_THE_STACK:
         linecache.getlines(sys.modules[name].__file__)
-    for use in (data.digits, _step):
+    for use in (data.digits, _step, _forget_rules):
         with suppress(Exception):  # a rank that needs it will say what is wrong
             use()
     _settle()
@@ -147,6 +153,13 @@ def _step():
     weight = torch.nn.Parameter(torch.zeros(1))
     weight.grad = torch.zeros(1)
     torch.optim.SGD([weight], lr=1.0).step()
+
+
+def _forget_rules():
+    # init_process_group clears what torch._dynamo has looked up, page by page
+    from torch._dynamo import trace_rules
+
+    trace_rules.clear_lru_cache()
 
 
 def _settle():

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import linecache
 import os
 import random
 import sys
@@ -60,6 +61,16 @@ def test_closures_and_classes_of_the_caller_travel():
     results = launch(lambda rank, world_size: Pair(rank), world_size=2)
     assert isinstance(results[1], Pair)
     assert results[1].x == 3
+
+
+def test_a_seed_reads_no_source_of_pytorch():
+    def read(rank, world_size):
+        before = {*linecache.cache}
+        torch.manual_seed(0)
+        return {name for name in {*linecache.cache} - before if "torch" in name}
+
+    server.close()  # one that is forked has imported all
+    assert launch(read, world_size=1)[0] == set()
 
 
 def test_the_environment_is_that_of_torchrun():

@@ -1,5 +1,6 @@
 """What travels between notebook and ranks."""
 
+import functools
 import io
 import threading
 
@@ -10,6 +11,8 @@ from course_lib import payload
 from course_lib.errors import UsageError
 from course_lib.request import Request
 from course_lib.results import Results, short
+
+ONES = torch.ones(2)
 
 
 def there_and_back(value):
@@ -36,6 +39,38 @@ def test_a_model_keeps_tied_weights():
     model[1].weight = model[0].weight
     copy = there_and_back(model)
     assert copy[0].weight is copy[1].weight
+
+
+def test_what_two_tensors_share_they_share_again():
+    whole = torch.arange(4.0)
+    first, second = there_and_back([whole, {"part": whole[2:]}])
+    first[2] = 9.0
+    assert second["part"].tolist() == [9.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "value, saved",
+    [
+        ({"loss": 0.5, "names": ("a", b"b"), "far": 10**30}, False),
+        (len, False),
+        (torch.device("cpu"), False),
+        ({"far": {"below": [torch.ones(2)]}}, True),
+        (torch.nn.Linear(2, 2), True),
+        ([torch.ones(2).untyped_storage()], True),
+        (functools.partial(max, torch.ones(2)), True),
+        (ONES.add, True),
+    ],
+)
+def test_pytorch_saves_what_has_tensors_and_that_alone(monkeypatch, value, saved):
+    calls = []
+
+    def save(*args, **kwargs):
+        calls.append(args)
+        torch.save(*args, **kwargs)
+
+    monkeypatch.setattr(payload, "_save", save)
+    assert type(there_and_back(value)) is type(value)
+    assert bool(calls) == saved
 
 
 def refusal(fn, *args, names=()):
