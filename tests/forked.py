@@ -52,6 +52,7 @@ MARK = "forked.next_kernel"  # in the command line of all that comes from a temp
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
 _workers = []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
+_LEAN = ("server", "worker")  # forks that need not know what kernels do
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
 _lock, _start_graders = threading.Lock(), warm.Template._start
 
@@ -138,8 +139,8 @@ class Forked(Child):
 
     def __init__(self, job, files=()):
         with _lock:
-            kernels, servers = _templates()
-            template = servers if job["be"] == "server" else kernels
+            kernels, lean = _templates()
+            template = lean if job["be"] in _LEAN else kernels
             wire.send(template, job, files)
             answer, _ = wire.receive(template)
         super().__init__(answer["pid"])
@@ -154,7 +155,7 @@ class Forked(Child):
 
 @functools.cache
 def _templates():
-    """Links to this process's templates of kernels and of servers.
+    """Links to this process's templates: of kernels, and of what need not know so much.
 
     They end when these are closed.
     """
@@ -162,7 +163,6 @@ def _templates():
     links, theirs = zip(wire.pair(), wire.pair(), strict=True)
     # read when it imports; on one thread, since with more tests wait for each other
     read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid())}
-    read["MPLBACKEND"] = warm.ENVIRONMENT["MPLBACKEND"]
     files = [link.fileno() for link in theirs]
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, *map(str, files)],
@@ -188,13 +188,13 @@ def _templates():
     return links
 
 
-def next_kernel(control: int, servers: int) -> None:
+def next_kernel(kernels: int, lean: int) -> None:
     """Fork for each job that comes; comes back in a kernel, which then is to start.
 
     Servers are forks of a process without what kernels alone need, so that their
     ranks, and there are thousands of them, begin and end faster.
     """
-    control, servers = (socket.socket(fileno=file) for file in (control, servers))
+    kernels, lean = (socket.socket(fileno=file) for file in (kernels, lean))
     os.environ.pop("COURSE_LIB_AHEAD", None)
     # half of nbformat's import, and nothing needs it
     sys.modules.setdefault("rfc3987_syntax", None)
@@ -202,13 +202,18 @@ def next_kernel(control: int, servers: int) -> None:
     zygote.warm_up()
     _import(zygote.ahead())
     if os.fork() == 0:
-        control.close()
-        wire.send(servers, {"pid": os.getpid()})
-        _fork_for_each(servers)
-    servers.close()
+        kernels.close()
+        wire.send(lean, {"pid": os.getpid()})
+        return _fork_for_each(lean)
+    lean.close()
+    _fork_for_each(kernels)
+
+
+@functools.cache
+def _know_kernels():
+    os.environ.update(warm.ENVIRONMENT)  # read by some as they are imported
     # the backend of figures is set up by the first import in a kernel
     _import(name for name in warm.NEEDED if "matplotlib" not in name)
-    _fork_for_each(control)
 
 
 def _import(names):
@@ -223,6 +228,8 @@ def _fork_for_each(control):
         job, files = wire.receive(control)
         if job is None:
             os._exit(0)
+        if job["be"] not in _LEAN:
+            _know_kernels()
         known, tell = os.pipe()
         between = os.fork()
         if between == 0:
@@ -312,11 +319,6 @@ def _work(job, *files):
         link.close()
     linux.adopt_orphans()
     _templates = functools.partial(tuple, links)
-    import matplotlib
-
-    matplotlib.use("agg")  # it is set up for kernels
-    for name in ("nbval", "nbval.plugin"):  # pytest will import it in its own way
-        del sys.modules[name]
     os.dup2(files[0], 0)
     sys.stdin = open(0, closefd=False)
     os.close(files[0])
