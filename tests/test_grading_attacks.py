@@ -446,6 +446,17 @@ def test_a_sandboxed_notebook_has_no_privileges(graders):
     assert r"NoNewPrivs:\t1\n" in found
 
 
+def test_a_file_that_others_left_in_the_temporary_folder_is_not_run(graders, template):
+    above = template.folder.parent / "conftest.py"  # pytest runs those that it finds
+    mark = above.with_name("was-run")
+    above.write_text(f"open({str(mark)!r}, 'w').close()")
+    try:
+        assert graders(sandbox=False).grade(grading.handed()).points == 10
+    finally:
+        above.unlink()
+    assert not mark.exists()
+
+
 @needs_sandbox
 def test_a_notebook_holds_no_file_of_the_grader(graders):
     named = "os.popen(f'ls -l /proc/{os.getpid()}/fd').read()"

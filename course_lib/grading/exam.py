@@ -24,16 +24,34 @@ _DYING = 10.0  # seconds that a killed process may take
 _START = 0.05  # seconds between two questions to a kernel that starts
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PLACE = re.compile(r"\(\d+\.py, line (\d+)\)\Z")
+# what a cell of a notebook never uses, each a few milliseconds of every grade
+_NOT_USED = (
+    "cacheprovider",
+    "debugging",
+    "doctest",
+    "faulthandler",
+    "junitxml",
+    "logging",
+    "monkeypatch",
+    "pastebin",
+    "recwarn",
+    "setuponly",
+    "setupplan",
+    "stepwise",
+    "subtests",
+    "threadexception",
+    "tmpdir",
+    "unittest",
+    "unraisableexception",
+    "warnings",
+)
 _OPTIONS = (
     "--nbval-lax",
     "--nbval-current-env",
     "-q",
-    "-c",
-    os.devnull,
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "nbval.plugin",
+    f"-c{os.devnull}",
+    "-pnbval.plugin",
+    *(f"-pno:{name}" for name in _NOT_USED),
 )
 
 
@@ -50,7 +68,9 @@ def main(link, job: dict, *, kernel: int) -> None:
         examiner = Examiner(link, job, kernel)
         nbval.plugin.RunningKernel = examiner.connect
         path = Path(job["notebook"])
-        options = [*_OPTIONS, f"--rootdir={path.parent}", str(path)]
+        # else pytest lists all folders above, and runs what somebody left there
+        places = [f"--rootdir={path.parent}", f"--confcutdir={path.parent}"]
+        options = [*_OPTIONS, *places, str(path)]
         code = pytest.main(options, plugins=[examiner])
     finally:
         os._exit(code)
