@@ -245,7 +245,7 @@ def _take_on(environ):
     before = dict(os.environ)
     for name in before.keys() - environ.keys():
         del os.environ[name]
-    os.environ.update(dict(environ.items() - before.items()))
+    os.environ.update({k: v for k, v in environ.items() if before.get(k) != v})
 
 
 def scatter_seeds() -> None:
