@@ -96,15 +96,25 @@ whole[:3], whole.is_shared()"""
     assert "(tensor([7., 1., 1.]), False)" in value(kernel, cell)
 
 
-@pytest.mark.fault(6, "ranks killed while workers share tensors")
-@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
-def test_ranks_that_are_killed_leave_no_shared_tensor(kernel, strategy):
-    cell = f"""def train(rank, world_size):
+@pytest.mark.parametrize(
+    "strategy, victim",
+    [
+        case(6, "ranks killed while workers share tensors", "file_descriptor", "-"),
+        case(6, "ranks killed while workers share files", "file_system", "-"),
+        case(6, "with them who would remove these", "file_system", "torch_shm_man"),
+    ],
+)
+def test_ranks_that_are_killed_leave_no_shared_tensor(kernel, strategy, victim):
+    cell = f"""import psutil
+def train(rank, world_size):
     torch.multiprocessing.set_sharing_strategy("{strategy}")
     data = torch.utils.data.TensorDataset(torch.arange(800.0))
     for (x,) in torch.utils.data.DataLoader(data, 4, num_workers=2):
         if x[0] > 80:
             now()
+            for child in psutil.Process().children(recursive=True):
+                if child.name().startswith("{victim}"):
+                    child.kill()
             os.kill(os.getpid(), 9)
 
 cl.launch(train)"""
