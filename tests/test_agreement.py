@@ -6,7 +6,7 @@ import re
 import pytest
 
 from benchmarks.nbgrader import NbgraderFailed
-from tests import agreement
+from tests import agreement, tables
 from tests.answers import wrong
 
 STAGES = [path.name for path in agreement._stages()]
@@ -111,3 +111,11 @@ def test_a_missing_nbgrader_is_a_failure_of_its_own(monkeypatch, capsys):
 def test_a_name_that_fits_no_submission_is_no_agreement(capsys):
     assert agreement.main(["-k", "05-left"]) == 2
     assert "no submission is named 05-left" in capsys.readouterr().out
+
+
+def test_both_graders_gave_the_same_points_when_they_were_last_compared():
+    tables.refuse_stale("agreement", agreement.SOURCES, "make nbgrader ARGS=--save")
+    rows = tables.read("agreement")["rows"]
+    learners = ("right", "stubs", "mixed1", "mixed2")
+    assert {*rows} == {f"{name[:2]}-{who}" for name in STAGES for who in learners}
+    assert [name for name, row in rows.items() if row["grade"] != row["nbgrader"]] == []
