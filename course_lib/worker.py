@@ -255,7 +255,7 @@ def scatter_seeds() -> None:
 
     # forked ranks would share one state, which hides a forgotten seed or broadcast
     random.seed()
-    numpy.random.seed(random.getrandbits(32))  # as it does it itself, slower
+    numpy.random.seed(random.getrandbits(32))  # what it finds itself takes longer
     # with GPUs their generators too, which takes longer
     torch.seed() if torch.cuda.device_count() else torch.default_generator.seed()
     torch.set_num_threads(1)

@@ -280,7 +280,7 @@ def _as_started(job):
 
 def _change_the_world(script):
     """What `unshare --mount --uts sh -ec script` does, in this process."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = linux.libc()
     if libc.unshare(_NAMESPACES) or libc.mount(b"none", b"/", None, _PRIVATE, None):
         raise OSError(ctypes.get_errno(), "no namespaces of its own")
     subprocess.run(["sh", "-ec", script], check=True)
