@@ -58,6 +58,7 @@ def lab(folder):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = f"--no-browser --port={port} --IdentityProvider.token="
+    options += " --expose-app-in-browser"
     log = (folder / "log.txt").open("w")
     process = subprocess.Popen(
         ["make", "lab", f"ARGS={options}"],
@@ -100,13 +101,21 @@ def opened(browser, lab, path):
     # a workspace of its own, made anew: no other notebook stands in a second tab
     page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.click()
-    wait_for_kernel(page)
+    wait_for_kernel(page, path)
     return page
 
 
-def wait_for_kernel(page):
-    # the indicator of the notebook says idle, too, before there is a kernel
-    page.get_by_text(re.compile(r"^Python .* \| Idle$")).wait_for()
+# what the page shows is for a moment about the notebook before
+IDLE = """path => {
+    const front = window.jupyterapp?.shell.currentWidget
+    return front?.context?.path === path
+        && front.sessionContext.session?.kernel?.status === "idle"
+}"""
+
+
+def wait_for_kernel(page, path):
+    """Wait until this notebook is in front and has a kernel: it drops cells before."""
+    page.wait_for_function(IDLE, arg=str(path))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +129,7 @@ def exercise(lab, browser):
     page = opened(browser, lab, LAST_LESSON)
     page.get_by_role("link", name="the exercises of lesson 04").click()
     page.get_by_role("heading", name="Exercises 4").first.wait_for()
-    wait_for_kernel(page)
+    wait_for_kernel(page, EXERCISE)
     return page
 
 
@@ -210,6 +219,6 @@ def test_what_is_done_is_still_there_after_a_restart(exercise):
     exercise.keyboard.press("0")
     exercise.keyboard.press("0")
     exercise.locator(".jp-Dialog .jp-mod-accept").click()
-    wait_for_kernel(exercise)
+    wait_for_kernel(exercise, EXERCISE)
     cell = run(exercise, "import course_lib as cl", "cl.summary()")
     cell.get_by_text(f"1 of {len(exercises())} exercises right").wait_for()
