@@ -26,6 +26,8 @@ _READ_AT_IMPORT = (
     "LD_",
     "PYTHON",
 )
+# scikit-learn sets them as it is imported, in a rank as well
+_SET_BY_IMPORTS = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
 _PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
 
 _lock = threading.Lock()
@@ -199,4 +201,5 @@ _START = (
 
 
 def _import_environment():
-    return {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
+    read = {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
+    return dict(read.items() - _SET_BY_IMPORTS.items())

@@ -365,6 +365,17 @@ def test_a_variable_read_at_import_gets_a_new_server(started, monkeypatch):
     assert becomes(lambda: first.process.poll() is not None)
 
 
+def test_an_import_of_scikit_learn_needs_no_new_server(monkeypatch):
+    for name in ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"):
+        monkeypatch.delenv(name, raising=False)
+    launch(lambda rank, world_size: rank)
+    first, before = server.current(), dict(os.environ)
+    importlib.reload(importlib.import_module("sklearn"))
+    assert os.environ != before  # it sets variables
+    launch(lambda rank, world_size: rank)
+    assert server.current() is first
+
+
 def test_the_server_has_one_thread(started):
     assert list(launch(lambda rank, world_size: rank, world_size=2)) == [0, 1]
     assert len(os.listdir(f"/proc/{server.current().process.pid}/task")) == 1
