@@ -104,9 +104,14 @@ def _stat(pid):
 
 def _fields(path):
     """State, parent and the rest of a file `stat` of proc(5)."""
-    with open(path) as file:
-        # the name in parentheses may itself hold spaces and parentheses
-        return file.read().rpartition(")")[2].split()
+    # one of each process is read at every end of a rank: half the time of `open`
+    file = os.open(path, os.O_RDONLY)
+    try:
+        text = os.read(file, 4096)
+    finally:
+        os.close(file)
+    # the name in parentheses may itself hold spaces and parentheses
+    return text.rpartition(b")")[2].decode().split()
 
 
 def runnable(pid: int) -> float:

@@ -1,8 +1,8 @@
 """What a learner has done outlives the kernel, other notebooks and a broken file."""
 
-import subprocess
-import sys
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +10,7 @@ import course_lib as cl
 from course_lib import progress
 from course_lib.errors import UsageError
 from course_lib.exercises import NotYet, exercises
+from tests.commands import Python
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes
 
@@ -35,13 +36,12 @@ def kept(tmp_path, monkeypatch):
 
 
 def python(code):
-    """Run code in a fresh process, as after a restart of the kernel; what it prints."""
+    """Run code in another process, as after a restart of the kernel; what it prints."""
     code = f"import course_lib as cl\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = Python(code, cwd=Path.cwd(), env=dict(os.environ))
+    out, err = process.communicate(120)
+    assert process.poll() == 0, err
+    return out
 
 
 def row(exercise):
@@ -114,11 +114,12 @@ def test_a_notebook_whose_folder_was_deleted_keeps_progress_in_memory(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
     code = f"""
-import os
+import importlib, os
+from course_lib import progress
 del os.environ["COURSE_LIB_PROGRESS"]
 os.chdir({str(folder)!r})
 os.rmdir({str(folder)!r})
-from course_lib import progress
+importlib.reload(progress)
 print(progress.note("4.1", "right"), progress.states())"""
     said = "No such file or directory (.progress.jsonl) {'4.1': ['right']}\n"
     assert python(code) == said
