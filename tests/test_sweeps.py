@@ -361,7 +361,7 @@ def test_a_study_is_found_again_by_its_ranks(folder):
 def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, trained):
     monkeypatch.setattr(machine, "usable_cores", lambda: 1)
     sizes = [128, 64, 32, 16, 8]
-    options = {"steps": 2500, "rates": (0.1, 0.2, 0.3), "target": ("val_error", -1)}
+    options = {"steps": 800, "rates": (0.1, 0.2, 0.3), "target": ("val_error", -1)}
 
     def interrupt():
         assert becomes(lambda: list(folder.glob("*.pt")), seconds=60)
@@ -471,7 +471,7 @@ import sys; sys.path.insert(0, {root!r})
 import course_lib as cl
 from tests.trainings import digits, make
 cl.steps_to_target(make, *digits(), batch_sizes=[128, 64], rates=[0.1], seeds=2,
-                   steps=1500, target=("val_error", -1))
+                   steps=500, target=("val_error", -1))
 """
 
 

@@ -2,15 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import tables
+from tests.commands import Python
 
 ROOT = Path(__file__).parents[1]
+RUN = "import sys; from tests import operators; operators.main(sys.argv[1:])"
 SOURCES = ("course_lib/vgpu/*.py", "tests/operators.py")
 
 # name -> why it cannot agree; one that agrees after all has to leave this list
@@ -56,14 +56,13 @@ def some():
 
 def run(*names):
     """Results of these operators by name."""
-    command = [sys.executable, "-m", "tests.operators", *names]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    options = {"env": environment, "cwd": ROOT, "capture_output": True, "text": True}
-    done = subprocess.run(command, timeout=280, **options)
-    rows = [json.loads(row) for row in done.stdout.splitlines() if row[:1] == "["]
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    process = Python(RUN, *names, cwd=ROOT, env=env)
+    out, err = process.communicate(280)
+    rows = [json.loads(row) for row in out.splitlines() if row[:1] == "["]
     last = rows[-1][0] if rows else "none"
-    errors = done.stderr[-2000:]
-    assert done.returncode == 0, f"the process ended in operator {last}: {errors}"
+    ended = f"the process ended in operator {last}: {err[-2000:]}"
+    assert process.poll() == 0, ended
     return {row[0]: row[1:] for row in rows if len(row) == 3}
 
 
