@@ -11,7 +11,9 @@ CPU_WHEELS := https://download.pytorch.org/whl/cpu
 QUICK := not browser and not faults and not slow
 # most tests wait for something: one worker more than there are cores
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
-PYTEST = $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
+# a worker that crashes ends the run, which names its test: xdist loses count otherwise
+PYTEST = $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder \
+    --max-worker-restart=0
 HAS_TORCH := $(PY) -c 'import importlib.util as u; exit(not u.find_spec("torch"))'
 
 stop = { echo "$(1)" >&2; exit 1; }
