@@ -104,7 +104,7 @@ def _stat(pid):
 
 def _fields(path):
     """State, parent and the rest of a file `stat` of proc(5)."""
-    # one of each process is read at every end of a rank: half the time of `open`
+    # that of every process is read as a launch ends: half the time of `open`
     file = os.open(path, os.O_RDONLY)
     try:
         text = os.read(file, 4096)
