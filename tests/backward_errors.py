@@ -1,6 +1,6 @@
 """Errors in the middle of a backward on a virtual GPU, and what comes to the caller.
 
-`python -m tests.backward_errors` prints a line of JSON before each case, so that one
+`main` prints a line of JSON before each case, so that one
 which ends the process is known, and a line with the error after it.
 """
 
@@ -177,7 +177,3 @@ def main():
             label = f"{name}, {device}"
             print(json.dumps([label]), flush=True)
             print(json.dumps([label, *run(case, device)]), flush=True)
-
-
-if __name__ == "__main__":
-    main()

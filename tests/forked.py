@@ -63,10 +63,10 @@ def forking():
     start = local_provisioner.launch_kernel
 
     def launch(command, **options):
-        if command[0] != sys.executable or command[-4:-2] != _MODULE:
+        if command[:3] != [sys.executable, *_MODULE]:
             return start(command, **options)
         cwd = str(options.get("cwd") or os.getcwd())
-        job = {"be": "kernel", "arguments": command[-2:], "cwd": cwd}
+        job = {"be": "kernel", "arguments": command[3:], "cwd": cwd}
         job["env"] = options["env"]
         forked = Forked(job)
         KERNELS.add(forked.pid)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,10 @@ import torch
 from torch import nn
 
 from tests.backward_errors import CASES
+from tests.commands import Python
 
 ROOT = Path(__file__).parents[1]
+RUN = "from tests import backward_errors; backward_errors.main()"
 
 # --- two devices in one operator
 
@@ -72,13 +72,12 @@ def outcomes():
 
     From another process, since an error in a backward must not be able to end this one.
     """
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    options = {"env": environment, "cwd": ROOT, "capture_output": True, "text": True}
-    command = [sys.executable, "-m", "tests.backward_errors"]
-    done = subprocess.run(command, timeout=110, **options)
-    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    process = Python(RUN, cwd=ROOT, env=env)
+    out, err = process.communicate(110)
+    rows = [json.loads(row) for row in out.splitlines()]
     last = rows[-1][0] if rows else "none"
-    assert done.returncode == 0, f"the process ended in {last}: {done.stderr[-2000:]}"
+    assert process.poll() == 0, f"the process ended in {last}: {err[-2000:]}"
     return {row[0]: row[1:] for row in rows if len(row) == 4}
 
 
