@@ -22,10 +22,12 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
 from pathlib import Path
 from unittest import mock
 
 from execnet import gateway_base, gateway_io
+from jupyter_client import localinterfaces
 from jupyter_client.provisioning import local_provisioner
 
 from course_lib import linux, server, wire, worker, zygote
@@ -50,7 +52,7 @@ finally:
 """
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
-_workers = []
+_workers, _forgotten = [], []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _LEAN = ("server", "worker")  # forks that need not know what kernels do
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
@@ -214,6 +216,8 @@ def _know_kernels():
     os.environ.update(warm.ENVIRONMENT)  # read by some as they are imported
     # the backend of figures is set up by the first import in a kernel
     _import(name for name in warm.NEEDED if "matplotlib" not in name)
+    _import(["psutil"])
+    localinterfaces.localhost()  # a kernel asks; what is found is kept
 
 
 def _import(names):
@@ -273,6 +277,9 @@ def _kernel(job):
 
 def _as_started(job):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # what the template imported has hundreds, slow to run as a process ends
+    _forgotten.append(weakref.finalize._registry)
+    weakref.finalize._registry = {}
     worker.scatter_seeds()
     gc.enable()
     os.chdir(job["cwd"])
