@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import classroom, grading, launching, nbgrader, ranks, virtual, watching
-from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.__main__ import BENCHMARKS, main, sources
 from benchmarks.helper import Helper, LaunchFailed
 from benchmarks.nbgrader import Course, NbgraderFailed
 
@@ -260,3 +260,10 @@ def test_points_that_nbgrader_leaves_to_a_person_are_refused(tmp_path):
         database.execute("UPDATE grade SET needs_manual_grade = 1")
     with pytest.raises(NbgraderFailed, match="no points to check-4-1 of 1"):
         course.points()
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_report_was_made_from_the_sources_of_today(name):
+    report = Path(classroom.__file__).with_name(f"{name}.md")
+    again = f'they have changed: make bench ARGS="{name} --save"'
+    assert report.read_text(encoding="utf-8").endswith(sources(name)), again
