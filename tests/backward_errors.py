@@ -1,7 +1,7 @@
 """Errors in the middle of a backward on a virtual GPU, and what comes to the caller.
 
-`main` prints a line of JSON before each case, so that one
-which ends the process is known, and a line with the error after it.
+`main` prints a line of JSON before each case, so that one which ends the process is
+known, and a line with the error after it.
 """
 
 import functools

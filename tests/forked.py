@@ -214,10 +214,9 @@ def next_kernel(kernels: int, lean: int) -> None:
 @functools.cache
 def _know_kernels():
     os.environ.update(warm.ENVIRONMENT)  # read by some as they are imported
+    localinterfaces.localhost()  # a kernel asks; what is found is kept
     # the backend of figures is set up by the first import in a kernel
     _import(name for name in warm.NEEDED if "matplotlib" not in name)
-    _import(["psutil"])
-    localinterfaces.localhost()  # a kernel asks; what is found is kept
 
 
 def _import(names):
