@@ -1,4 +1,8 @@
-"""JupyterLab as a learner sees it, driven in Chromium."""
+"""JupyterLab as a learner sees it, driven in Chromium.
+
+One learner's afternoon: a test may find what the test before it left, so they run in
+this order.
+"""
 
 import os
 import re
