@@ -27,7 +27,7 @@ os.environ.setdefault("COURSE_LIB_AHEAD", "0")
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
 try:
-    from tests import forked
+    from tests import forked, ports
 except ImportError:  # a copy of the notebooks alone
     forked = None
 
@@ -80,6 +80,7 @@ def pytest_configure(config):
     if forked:
         # kernels need not import anew what all import, those of lessons included
         _until_the_end(config, forked.forking())
+        _until_the_end(config, ports.for_kernels())
 
 
 def _until_the_end(config, context):

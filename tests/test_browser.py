@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from course_lib.exercises import exercises
+from tests import ports
 from tests.clones import NEEDED, set_up
 from tests.leftovers import becomes, lives
 
@@ -59,8 +60,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def lab(folder):
     """The address of the JupyterLab that `make lab` starts."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = ports.free()
     options = f"--no-browser --port={port} --IdentityProvider.token="
     options += " --expose-app-in-browser"
     log = (folder / "log.txt").open("w")

@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 from jupyter_client import BlockingKernelClient
 
+from tests import ports
 from tests.fault_table import case
 from tests.faults.cells import PRELUDE, SOON, hangs, launches, opened
 from tests.kernels import Cells, error
@@ -210,7 +211,7 @@ class Lab:
     """JupyterLab with one notebook kernel, started over its own interface."""
 
     def __init__(self, folder):
-        self.folder, self.port, self.clients = folder, free_port(), []
+        self.folder, self.port, self.clients = folder, ports.free(), []
         log = (folder / "log.txt").open("w")
         options = ["--no-browser", "--allow-root", f"--port={self.port}"]
         options += ["--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"]
@@ -259,11 +260,6 @@ class Lab:
             while self.process.poll() is None:
                 self.process.send_signal(number)
                 time.sleep(0.2)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 @pytest.fixture
