@@ -10,10 +10,12 @@ import contextlib
 import os
 import secrets
 import socket
+from pathlib import Path
 from unittest import mock
 
 from jupyter_client import connect
 
+FOR_JUPYTERLAB = f"--config={Path(__file__).with_name('jupyter_config.py')}"
 _FIRST, _EACH, _WORKERS = 10_000, 1_000, 19  # below 29500, which a test takes
 
 

@@ -62,7 +62,7 @@ def lab(folder):
     """The address of the JupyterLab that `make lab` starts."""
     port = ports.free()
     options = f"--no-browser --port={port} --IdentityProvider.token="
-    options += " --expose-app-in-browser"
+    options += f" --expose-app-in-browser {ports.FOR_JUPYTERLAB}"
     log = (folder / "log.txt").open("w")
     process = subprocess.Popen(
         ["make", "lab", f"ARGS={options}"],

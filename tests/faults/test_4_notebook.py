@@ -215,7 +215,7 @@ class Lab:
         log = (folder / "log.txt").open("w")
         options = ["--no-browser", "--allow-root", f"--port={self.port}"]
         options += ["--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"]
-        options += ["--ServerApp.disable_check_xsrf=True"]
+        options += ["--ServerApp.disable_check_xsrf=True", ports.FOR_JUPYTERLAB]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options],
             stdout=log,
@@ -235,6 +235,7 @@ class Lab:
         with urllib.request.urlopen(request, timeout=30) as answer:
             name = json.load(answer)["id"]
         file = self.folder / "run" / f"kernel-{name}.json"
+        assert json.loads(file.read_text())["shell_port"] < 29_000  # as `ports` has it
         client = BlockingKernelClient(connection_file=str(file))
         self.clients.append(client)
         client.load_connection_file()
