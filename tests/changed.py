@@ -21,9 +21,9 @@ CODE = ("course_lib", "tests", "benchmarks")
 # what a test may read by name
 NAMED = (
     *("notebooks", "exercises", "solutions", "benchmarks", ".ci", "environment.yml"),
-    *("README.md", "INSTRUCTORS.md", "Makefile", "tables", "mutants"),
+    *("README.md", "INSTRUCTORS.md", "Makefile", "tables", "mutants", "handed_out"),
 )
-PLACES = {"tables": "tests/tables", "mutants": "tests/mutants"}
+PLACES = {name: f"tests/{name}" for name in ("tables", "mutants", "handed_out")}
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")

@@ -10,6 +10,9 @@ from tests import changed, fault_table
 from tests.changed import pytest_addoption  # noqa: F401
 from tests.leftovers import Leftovers, becomes
 
+# notebooks with stubs, which tests/test_handed_out.py fills
+collect_ignore = ["handed_out"]
+
 
 def pytest_configure():
     """Make orphans of the tests visible: they become children of this process."""
