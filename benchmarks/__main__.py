@@ -15,18 +15,23 @@ BENCHMARKS = {
     "virtual": virtual.run,
 }
 # what each measures: its numbers are those of these files
-_LAUNCH = ("agent", "launcher", "linux", "payload", "rendezvous", "server", "wire")
+_LAUNCH = (
+    *(f"launching/{name}" for name in ("agent", "forkserver", "launcher", "payload")),
+    *(f"launching/{name}" for name in ("rank_process", "rendezvous", "server")),
+    *("system/linux", "system/sockets"),
+)
+_STUDIES = ("stacked", "study", "sweep")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
-    "batch_size": [f"course_lib/{name}.py" for name in ("stacked", "study", "sweeps")],
-    "grading": ["course_lib/grading/*.py", *_ROOM],
+    "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
+    "grading": ["course_lib/grading/**/*.py", *_ROOM],
     "launching": [
-        *(f"course_lib/{name}.py" for name in (*_LAUNCH, "worker", "zygote")),
+        *(f"course_lib/{name}.py" for name in _LAUNCH),
         "benchmarks/helper.py",
         "benchmarks/ranks.py",
     ],
-    "recording": ["course_lib/recorder.py", "course_lib/marks.py"],
-    "virtual": ["course_lib/vgpu/*.py"],
+    "recording": ["course_lib/tracing/ranks.py", "course_lib/tracing/profiler.py"],
+    "virtual": ["course_lib/accelerators/vgpu/*.py"],
 }
 
 

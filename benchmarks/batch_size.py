@@ -35,7 +35,7 @@ of the plain loop one seed is timed and counted {} times. Rounds: {}; median
 
 def run(rounds: int | None = None) -> str:
     """Run the studies, time both ways; a report in Markdown comes back."""
-    from course_lib.study import rows_of
+    from course_lib.studies.study import rows_of
 
     rounds = rounds or ROUNDS
     lesson = cells(*CELLS)
@@ -208,7 +208,7 @@ def _row(name, plain, stacked):
 
 def _race(lesson, size):
     """Seconds of the plain loop and of the stacked models for one batch size."""
-    from course_lib import stacked
+    from course_lib.studies import stacked
 
     make = lesson["make"]
     sets = [lesson[name].tensors for name in ("train_set", "test_set")]
@@ -227,7 +227,7 @@ def one_by_one(make, sets, plan, *, ended: list[int]) -> list[float]:
     import torch
     from torch.nn.functional import cross_entropy
 
-    from course_lib import stacked
+    from course_lib.studies import stacked
 
     (images, labels), (tests, answers) = sets
     found = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import nbgrader, report, watching
 from benchmarks.classroom import CASES, WAYS, Case, Classroom, Wrong
-from course_lib.grading import jail
+from course_lib.grading.run import sandbox
 
 ROUNDS = 3
 MANY = 300  # submissions in the long run
@@ -44,7 +44,7 @@ def run(rounds: int | None = None) -> str:
 
 
 def _boxed():
-    return not jail.missing()
+    return not sandbox.missing()
 
 
 def measure(rooms: Mapping[str, Classroom], ways: list[str], rounds: int) -> dict:

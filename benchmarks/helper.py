@@ -9,7 +9,7 @@ import time
 import traceback
 from contextlib import suppress
 
-from course_lib import linux
+from course_lib.system import linux
 
 # the same for all ways; what a way needs beside this, it sets itself
 ENVIRONMENT = {

@@ -5,7 +5,7 @@ import sys
 import time
 
 from benchmarks import report
-from course_lib.launcher import launch
+from course_lib.launching.launcher import launch
 
 ROUNDS = 12
 _INTRODUCTION = """# Recording a trace

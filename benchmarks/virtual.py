@@ -83,7 +83,7 @@ def run(rounds: int | None = None) -> str:
     """Measure all cases; a report in Markdown comes back."""
     import torch
 
-    from course_lib.accelerators import devices
+    from course_lib.accelerators.selection import devices
 
     torch.set_num_threads(1)
     (device,) = devices(1, quiet=True)
@@ -106,8 +106,8 @@ _HEAD = ["training step", "CPU", "virtual GPU", "ratio", "traced"]
 
 
 def _row(name, case, rounds):
-    from course_lib.accelerators import devices
-    from course_lib.tracing import trace
+    from course_lib.accelerators.selection import devices
+    from course_lib.tracing.record import trace
 
     print(f"virtual: {name}", file=sys.stderr, flush=True)
     (device,) = devices(1, quiet=True)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib import proc
+from course_lib.system import processes as proc
 
 PAUSE = 1.0  # seconds between two looks: each of them costs some 50 ms
 

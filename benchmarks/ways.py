@@ -17,7 +17,7 @@ def ready(way: str, most: int):
 def tidy(way: str) -> None:
     """Put away what a launch left, outside the time."""
     if way == "cold":
-        from course_lib import server
+        from course_lib.launching import server
 
         running, server._current = server.current(), None
         running.close()
@@ -27,7 +27,7 @@ def tidy(way: str) -> None:
 
 def ours(world_size: int) -> list[float]:
     """Launch by `course_lib.launch`; without a running server it starts one."""
-    from course_lib.launcher import launch
+    from course_lib.launching.launcher import launch
 
     return list(launch(ranks.job, world_size=world_size))
 

@@ -11,42 +11,42 @@ import sys
 # without torch
 _HOMES = {
     "doctor": "checkup",
-    "devices": "accelerators",
-    "trace": "tracing",
-    "memory": "inventory",
-    "launch": "launcher",
-    "plot_timeline": "plots",
-    "plot_memory": "device_plots",
-    "plot_memory_over_time": "device_plots",
-    "plot_transfers": "device_plots",
-    "plot_sharding": "plots",
-    "plot_scaling": "plots",
-    "plot_digits": "plots",
-    "plot_processes": "share_plots",
-    "plot_sending": "share_plots",
-    "plot_updates": "share_plots",
-    "plot_staleness": "share_plots",
-    "plot_rates": "share_plots",
-    "plot_throughput": "study_plots",
-    "plot_steps": "study_plots",
-    "plot_curves": "curve_plots",
-    "plot_spread": "curve_plots",
-    "plot_pareto": "study_plots",
+    "devices": "accelerators.selection",
+    "trace": "tracing.record",
+    "memory": "accelerators.usage",
+    "launch": "launching.launcher",
+    "plot_timeline": "plots.timeline",
+    "plot_memory": "plots.memory",
+    "plot_memory_over_time": "plots.levels",
+    "plot_transfers": "plots.transfers",
+    "plot_sharding": "plots.sharding",
+    "plot_scaling": "plots.timeline",
+    "plot_digits": "plots.timeline",
+    "plot_processes": "plots.shares",
+    "plot_sending": "plots.shares",
+    "plot_updates": "plots.shares",
+    "plot_staleness": "plots.shares",
+    "plot_rates": "plots.shares",
+    "plot_throughput": "plots.trainings",
+    "plot_steps": "plots.trainings",
+    "plot_curves": "plots.curves",
+    "plot_spread": "plots.curves",
+    "plot_pareto": "plots.trainings",
     "digits": "data",
-    "pictures": "mnist",
-    "sweep": "sweeps",
-    "steps_to_target": "sweeps",
-    "Study": "study",
-    "Results": "results",
-    "Trace": "timeline",
-    "Event": "timeline",
-    "happens_before": "timeline",
+    "pictures": "data",
+    "sweep": "studies.sweep",
+    "steps_to_target": "studies.sweep",
+    "Study": "studies.study",
+    "Results": "launching.results",
+    "Trace": "tracing.events",
+    "Event": "tracing.events",
+    "happens_before": "tracing.events",
     "last_error": "errors",
-    "check": "exercises",
-    "hint": "exercises",
-    "summary": "exercises",
-    "NotYet": "exercises",
-    "NotStarted": "exercises",
+    "check": "exercises.checking",
+    "hint": "exercises.checking",
+    "summary": "exercises.checking",
+    "NotYet": "exercises.checking",
+    "NotStarted": "exercises.checking",
     "LaunchError": "errors",
     "LaunchTimeout": "errors",
     "LaunchStalled": "errors",
@@ -69,12 +69,15 @@ def __dir__():
 
 
 def _warm_up_in_notebook():
-    """Start the process server early, so that the first launch is quick too."""
-    from course_lib import linux, output
+    """Start the fork server early, so that the first launch is quick too."""
+    from course_lib.display import in_notebook
+    from course_lib.system import linux
 
-    if output.in_notebook() and linux.available():
-        from course_lib import server
+    if in_notebook() and linux.available():
+        from course_lib.exercises import stages
+        from course_lib.launching import server
 
+        server.set_preload(stages.names())  # checks run in ranks, too
         server.current()
 
 

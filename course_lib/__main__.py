@@ -18,15 +18,15 @@ def doctor(args: list[str]) -> int:
 
 
 def run(args: list[str]) -> int:
-    """Run the code of lessons as `course_lib.runner` does."""
-    from course_lib import runner
+    """Run the code of lessons as `course_lib.authoring.execute` does."""
+    from course_lib.authoring import execute
 
-    return runner.main(args)
+    return execute.main(args)
 
 
 def release(args: list[str]) -> int:
-    """Make exercises from solutions as `course_lib.release` does."""
-    from course_lib import release
+    """Make exercises from solutions as `course_lib.authoring.release` does."""
+    from course_lib.authoring import release
 
     return release.main(args)
 
@@ -46,8 +46,8 @@ def grade(args: list[str]) -> int:
 
 
 def draft(args: list[str]) -> int:
-    """Add the cells of a new exercise as `course_lib.draft` does."""
-    from course_lib import draft
+    """Add the cells of a new exercise as `course_lib.authoring.draft` does."""
+    from course_lib.authoring import draft
 
     return draft.main(args)
 

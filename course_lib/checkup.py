@@ -10,8 +10,8 @@ import shutil
 import sys
 from collections import Counter
 
-from course_lib import machine
 from course_lib.findings import Row, Table
+from course_lib.system import host
 
 _GIB = 2**30
 _REINSTALL = "rm -rf .venv && make setup"
@@ -25,16 +25,16 @@ def doctor() -> Table:
 
 def checks() -> list[Row]:
     """One row per thing the course can use; looks at the machine, changes nothing."""
-    gpus = machine.gpus()
+    gpus = host.gpus()
     return [
         _python(),
         *_torch(gpus),
         _jupyterlab(),
         _gpus(gpus),
-        _cores(machine.usable_cores()),
-        _memory(machine.usable_memory()),
+        _cores(host.usable_cores()),
+        _memory(host.usable_memory()),
         _shared_memory(),
-        _openmpi(machine.answer("mpirun", "--version")),
+        _openmpi(host.answer("mpirun", "--version")),
         _bwrap(),
         _chromium(),
     ]
@@ -80,7 +80,7 @@ def _build(torch, gpus):
         return Row("torch", version, cost, _REINSTALL)
     # asked in another process, because the answer initializes CUDA
     code = "import torch; print(torch.cuda.is_available())"
-    if machine.answer(sys.executable, "-c", code, seconds=120).strip() == "True":
+    if host.answer(sys.executable, "-c", code, seconds=120).strip() == "True":
         return Row("torch", version)
     cost = f"its CUDA {torch.version.cuda} does not start: the GPUs are not used"
     return Row("torch", version, cost, "a newer NVIDIA driver: nvidia-smi names yours")
@@ -110,7 +110,7 @@ def _jupyterlab():
 
 
 def _gpus(gpus):
-    seen = machine.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    seen = host.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     kinds = Counter(map(_kind, seen)).items()
     found = "; ".join(f"{count} × {kind}" for kind, count in kinds)
     if len(seen) > 1:
@@ -171,7 +171,7 @@ def _bwrap():
     if not shutil.which("bwrap"):
         return Row("bwrap", "", cost, _apt("bubblewrap"))
     trial = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "echo", "works")
-    if machine.answer(*trial):
+    if host.answer(*trial):
         return Row("bwrap", "works")
     remedy = "ask for user namespaces on this machine"
     return Row("bwrap", "may not start here", cost, remedy)

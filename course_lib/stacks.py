@@ -1,10 +1,109 @@
-"""Read the stacks that `faulthandler` writes when a rank is asked where it is."""
+"""Stacks of ranks: their frames, which are the learner's, how they are shown."""
 
+import linecache
+import os
 import re
-
-from course_lib.errors import Frame, is_learners
+import site
+import sys
+import sysconfig
+from typing import NamedTuple
 
 _LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+
+
+class Frame(NamedTuple):
+    """One line of a stack: file, line number, function."""
+
+    file: str
+    line: int
+    function: str
+
+
+def _library_folders():
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {sysconfig.get_path(name) for name in names} | {os.path.dirname(__file__)}
+    folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    # a virtual environment's stdlib is that of the Python it was made from
+    return tuple(os.path.join(folder, "") for folder in folders if folder)
+
+
+_LIBRARIES = _library_folders()
+
+
+def is_learners(frame: Frame) -> bool:
+    """True for a line the learner wrote: a cell, a script, a module of their own."""
+    return not frame.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
+
+
+def place(frame: Frame) -> str:
+    """`cell In[3], line 4, in train`, or the file where there is no such cell."""
+    return f"{_file_name(frame.file)}, line {frame.line}, in {frame.function}"
+
+
+def _file_name(file):
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    named = shell.compile.format_code_name(file) if shell else None
+    if named and named[0] == "Cell":
+        return f"cell {named[1]}"
+    nearby = os.path.relpath(file) if os.path.isabs(file) and _folder_exists() else file
+    return file if nearby.startswith("..") else nearby
+
+
+def _folder_exists():
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
+
+
+def source(frame: Frame, around: int = 1) -> list[str]:
+    """The line of `frame` marked by an arrow, with `around` lines on either side."""
+    linecache.checkcache(frame.file)  # a module may have been edited since
+    numbers = range(max(1, frame.line - around), frame.line + around + 1)
+    lines = [(number, linecache.getline(frame.file, number)) for number in numbers]
+    return [
+        f"  {'-->' if number == frame.line else '   '} {number:>3}  {text.rstrip()}"
+        for number, text in lines
+        if text.strip()
+    ]
+
+
+def show_stack(frames: list[Frame]) -> list[str]:
+    """The learner's lines of a stack with source, outermost first, the rest folded."""
+    own = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    # a function that calls itself stands there once
+    shown = list(dict.fromkeys(frames[number] for number in own))[-3:]
+    lines = []
+    for frame in shown:
+        times = sum(frames[number] == frame for number in own)
+        again = f" ({times} times)" if times > 1 else ""
+        lines += [f"  {place(frame)}{again}", *source(frame)]
+    inner = frames[own[-1] + 1 :] if own else frames
+    if inner:
+        last = inner[-1]
+        folded = (
+            f"{len(inner)} more in libraries"
+            if len(inner) > 1
+            else "1 more in a library"
+        )
+        lines.append(
+            f"  ({folded}, the last in {last.function},"
+            f" {os.path.basename(last.file)}:{last.line})"
+        )
+    return lines
+
+
+def whereabouts(frames: list[Frame]) -> str:
+    """Where a running rank is, in one line: the learner's line and its source."""
+    own = [frame for frame in frames if is_learners(frame)]
+    if not frames:
+        return "an unknown place: it did not answer"
+    if not own:
+        return f"{frames[-1].function}, outside your code"
+    linecache.checkcache(own[-1].file)
+    text = linecache.getline(own[-1].file, own[-1].line).strip()
+    return f"{place(own[-1])}: {text}" if text else place(own[-1])
 
 
 def parse(text: str) -> list[list[Frame]]:

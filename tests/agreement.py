@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SOURCES = (
     "benchmarks/nbgrader.*",
-    "course_lib/grading/*.py",
+    "course_lib/grading/**/*.py",
     "exercises/*.ipynb",
     "solutions/*.ipynb",
     "tests/agreement.py",

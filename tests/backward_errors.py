@@ -15,7 +15,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.accelerators import devices
+from course_lib.accelerators.selection import devices
 
 MUCH = 1_000_000  # numbers, which no device here can hold
 

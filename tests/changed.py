@@ -28,7 +28,10 @@ EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")
 # fixtures of tests/conftest.py, and what they use
-FIXTURES = {"devs": "course_lib/vgpu", "virtual": "course_lib/vgpu"}
+FIXTURES = {
+    "devs": "course_lib/accelerators/vgpu",
+    "virtual": "course_lib/accelerators/vgpu",
+}
 
 
 def pytest_addoption(parser):
@@ -80,7 +83,7 @@ def needs(item) -> frozenset[str]:
     answer = given.params.get("answer") if given else None
     if answer is None:
         return of_file(name)
-    stage = f"course_lib/checks/stage0{answer.exercise[0]}"
+    stage = f"course_lib/exercises/stages/stage0{answer.exercise[0]}"
     own = {answer.place.partition(",")[0], name, "tests/answers.py"}
     own |= _below(f"tests/right/{answer.exercise}") if "rows" in answer.place else set()
     return frozenset(own | {"tests/checking.py"} | _below(stage) | package())
@@ -98,7 +101,7 @@ def of_file(name: str) -> frozenset[str]:
             found |= _below(PLACES.get(word, word))
     for word, folder in FIXTURES.items():
         if re.search(rf"def \w+\(.*\b{word}\b", sources[name]):
-            found |= _below(folder) | _closure("course_lib/virtual.py")
+            found |= _below(folder) | _closure("course_lib/accelerators/virtual.py")
     if any(word in text for text in mine for word in STARTS):
         found |= _below("course_lib")
     if "tests.answers" in sources[name] or "from tests import answers" in sources[name]:
@@ -109,7 +112,7 @@ def of_file(name: str) -> frozenset[str]:
 @cache
 def package() -> frozenset[str]:
     """The package without its checks and its grader."""
-    left_out = ("course_lib/checks/stage", "course_lib/grading/")
+    left_out = ("course_lib/exercises/stages/stage", "course_lib/grading/")
     return frozenset(f for f in _below("course_lib") if not f.startswith(left_out))
 
 
@@ -149,7 +152,11 @@ def _imports(name):
         found |= set(filter(None, map(_file, names)))
     # the package's face loads a module when one of its names is used
     used = re.findall(r"\b(?:course_lib|cl)\.(\w+)", _source(name))
-    return found | {f"course_lib/{_HOMES[word]}.py" for word in used if word in _HOMES}
+    return found | {_home(word) for word in used if word in _HOMES}
+
+
+def _home(word):
+    return f"course_lib/{_HOMES[word].replace('.', '/')}.py"
 
 
 def _file(module):

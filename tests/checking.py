@@ -22,11 +22,13 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib import attempt, exercises, kept, payload, reference
-from course_lib.checks.stage01 import overlapping
-from course_lib.checks.stage02 import budget, loop, loop_mistakes
-from course_lib.exercises import NotStarted, NotYet
-from course_lib.results import Results
+from course_lib.exercises import attempt, baseline, checking
+from course_lib.exercises.checking import NotStarted, NotYet
+from course_lib.exercises.stages.stage01 import overlapping
+from course_lib.exercises.stages.stage02 import budget, loop, loop_mistakes
+from course_lib.launching import payload
+from course_lib.launching.results import Results
+from course_lib.studies import cache as kept
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "exercises").glob("*.ipynb"))
@@ -97,12 +99,12 @@ def outcome(
     kind = Called if called else attempt.Attempt
     _run(source, name, variables)
     try:
-        asked = mock.patch.object(exercises, "Attempt", kind)
+        asked = mock.patch.object(checking, "Attempt", kind)
         with asked, _own_random_state(), _trained_once():
             right = eval(call, variables)
         return Outcome("right", right.text, "")
     except (NotYet, NotStarted) as error:
-        said, hint = exercises.parts(str(error))
+        said, hint = checking.parts(str(error))
         status = "not yet" if isinstance(error, NotYet) else "not started"
         return Outcome(status, said, hint)
     finally:
@@ -128,7 +130,7 @@ def _keep(key, compute):
 @contextmanager
 def _trained_once():
     """Train only once, for the same batches and mistakes, what checks compare with."""
-    train, accumulate = reference.weights_after, loop_mistakes.trained
+    train, accumulate = baseline.weights_after, loop_mistakes.trained
 
     def weights_after(batches, *, start=None, **how):
         batches = list(batches)
@@ -148,7 +150,7 @@ def _trained_once():
         return weights
 
     with (
-        mock.patch.object(reference, "weights_after", weights_after),
+        mock.patch.object(baseline, "weights_after", weights_after),
         mock.patch.object(loop_mistakes, "trained", trained),
         mock.patch.object(loop, "trained", trained),
     ):

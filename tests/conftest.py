@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from course_lib import linux
+from course_lib.system import linux
 from tests import changed, fault_table
 from tests.changed import pytest_addoption  # noqa: F401
 from tests.leftovers import Leftovers, becomes
@@ -57,8 +57,8 @@ def virtual(monkeypatch):
     """`devices`, but virtual GPUs where there are real ones, too, and all are empty."""
     import torch
 
-    from course_lib.accelerators import devices
-    from course_lib.virtual import machine
+    from course_lib.accelerators.selection import devices
+    from course_lib.accelerators.virtual import machine
 
     # what a test that failed keeps alive stays with the devices of that test
     before, machine.places = machine.places, []

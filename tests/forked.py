@@ -30,9 +30,11 @@ from execnet import gateway_base, gateway_io
 from jupyter_client import localinterfaces
 from jupyter_client.provisioning import local_provisioner
 
-from course_lib import linux, server, wire, worker, zygote
-from course_lib.grading import warm
-from course_lib.grading.kernel import Child
+from course_lib.exercises import stages
+from course_lib.grading.run import template as warm
+from course_lib.grading.run.kernel import Child
+from course_lib.launching import forkserver, rank_process, server
+from course_lib.system import linux, sockets
 
 _MODULE = ["-m", "ipykernel_launcher"]
 # at its top level: what ranks show of their lines is the learner's, not this file's
@@ -41,8 +43,8 @@ import sys
 sys.path[0] = {str(Path(__file__).parents[1])!r}
 from tests import forked
 forked.next_kernel(*map(int, sys.argv[1:]))
-from course_lib import server
-from course_lib.grading import kernel
+from course_lib.launching import server
+from course_lib.grading.run import kernel
 from ipykernel import kernelapp
 try:
     server.use(kernel.Forked())
@@ -51,6 +53,7 @@ finally:
     forked.end()
 """
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
+SERVER = "launching.forkserver import main"  # in that of a server of ranks
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
 _workers, _forgotten = [], []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
@@ -143,8 +146,8 @@ class Forked(Child):
         with _lock:
             kernels, lean = _templates()
             template = lean if job["be"] in _LEAN else kernels
-            wire.send(template, job, files)
-            answer, _ = wire.receive(template)
+            sockets.send(template, job, files)
+            answer, _ = sockets.receive(template)
         super().__init__(answer["pid"])
 
     def send_signal(self, number):
@@ -162,7 +165,7 @@ def _templates():
     They end when these are closed.
     """
     linux.adopt_orphans()  # a kernel's parent ends at once
-    links, theirs = zip(wire.pair(), wire.pair(), strict=True)
+    links, theirs = zip(sockets.pair(), sockets.pair(), strict=True)
     # read when it imports; on one thread, since with more tests wait for each other
     read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid())}
     files = [link.fileno() for link in theirs]
@@ -178,7 +181,7 @@ def _templates():
     )
     for link in theirs:
         link.close()
-    born, _ = wire.receive(links[1])
+    born, _ = sockets.receive(links[1])
     STANDING.update((process.pid, born["pid"]))
 
     def close():
@@ -200,12 +203,12 @@ def next_kernel(kernels: int, lean: int) -> None:
     os.environ.pop("COURSE_LIB_AHEAD", None)
     # half of nbformat's import, and nothing needs it
     sys.modules.setdefault("rfc3987_syntax", None)
-    zygote.before_imports()
-    zygote.warm_up()
-    _import(zygote.ahead())
+    forkserver.before_imports()
+    forkserver.warm_up()
+    _import(forkserver.ahead(stages.names()))
     if os.fork() == 0:
         kernels.close()
-        wire.send(lean, {"pid": os.getpid()})
+        sockets.send(lean, {"pid": os.getpid()})
         return _fork_for_each(lean)
     lean.close()
     _fork_for_each(kernels)
@@ -222,13 +225,13 @@ def _know_kernels():
 def _import(names):
     for name in names:
         importlib.import_module(name)
-    zygote.complete()
+    forkserver.complete()
 
 
 def _fork_for_each(control):
     """Fork for each job that comes; comes back in a kernel."""
     while True:
-        job, files = wire.receive(control)
+        job, files = sockets.receive(control)
         if job is None:
             os._exit(0)
         if job["be"] not in _LEAN:
@@ -247,7 +250,7 @@ def _fork_for_each(control):
         for file in (tell, *files):
             os.close(file)
         os.waitpid(between, 0)
-        wire.send(control, {"pid": int(os.read(known, 20))})
+        sockets.send(control, {"pid": int(os.read(known, 20))})
         os.close(known)
 
 
@@ -279,7 +282,7 @@ def _as_started(job):
     # what the template imported has hundreds, slow to run as a process ends
     _forgotten.append(weakref.finalize._registry)
     weakref.finalize._registry = {}
-    worker.scatter_seeds()
+    rank_process.scatter_seeds()
     gc.enable()
     os.chdir(job["cwd"])
 
@@ -295,7 +298,7 @@ def _change_the_world(script):
 def _serve(job, control, log):
     try:
         _write_into(log, log)
-        zygote.serve(socket.socket(fileno=control), job["owner"])
+        forkserver.serve(socket.socket(fileno=control), job["owner"])
     finally:
         os._exit(1)
 
@@ -312,7 +315,7 @@ def _fork_graders(job, control, log):
 def _work(job, *files):
     """Be a worker of pytest, with templates of its own; comes back in a kernel."""
     global _templates
-    links, theirs = zip(wire.pair(), wire.pair(), strict=True)
+    links, theirs = zip(sockets.pair(), sockets.pair(), strict=True)
     for link in theirs:
         pid = os.fork()
         if pid == 0:

@@ -57,8 +57,8 @@ def _serves(process):
     """
     try:
         command, parent = process.cmdline(), process.ppid()
-        if "zygote.main" in " ".join(command):
-            return command[-1] == str(parent)
+        if forked.SERVER in " ".join(command):
+            return str(parent) in command
         forks = forked.MARK in " ".join(command)
         return forks and (process.pid in forked.STANDING or parent in forked.KERNELS)
     except psutil.NoSuchProcess:

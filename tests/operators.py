@@ -16,13 +16,13 @@ from torch.testing import assert_close
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from course_lib.accelerators import devices
-from course_lib.vgpu import VirtualTensor
+from course_lib.accelerators.selection import devices
+from course_lib.accelerators.vgpu import VirtualTensor
 from tests import tables
 
 SAMPLES = 3
 # what the results depend on beside torch
-SOURCES = ("course_lib/vgpu/*.py", "tests/operators.py")
+SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/operators.py")
 
 
 def name_of(op):

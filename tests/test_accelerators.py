@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from course_lib import accelerators
+from course_lib.accelerators import selection
+from course_lib.accelerators.hardware import GPUS, LINKS
+from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
-from course_lib.hardware import GPUS, LINKS
-from course_lib.virtual import machine
 
 
 def test_one_line_says_which_devices_they_are(virtual, capsys):
@@ -178,7 +178,7 @@ def real(monkeypatch, count):
 
 def test_real_gpus_are_used_where_there_are_enough(monkeypatch, capsys):
     limits = real(monkeypatch, 2)
-    found = accelerators.devices(2, "8 GB")
+    found = selection.devices(2, "8 GB")
     assert found == [torch.device("cuda:0"), torch.device("cuda:1")]
     assert limits == {0: 0.1, 1: 0.1}
     assert capsys.readouterr().out.startswith("2 GPUs: NVIDIA H100, 8 GB of each.")
@@ -186,7 +186,7 @@ def test_real_gpus_are_used_where_there_are_enough(monkeypatch, capsys):
 
 def test_one_real_gpu_is_not_enough_for_two_devices(monkeypatch, capsys):
     real(monkeypatch, 1)
-    assert [d.type for d in accelerators.devices(2)] == ["vgpu", "vgpu"]
+    assert [d.type for d in selection.devices(2)] == ["vgpu", "vgpu"]
     assert "2 virtual GPUs" in capsys.readouterr().out
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import release
+from course_lib.authoring import release
 from course_lib.errors import UsageError
-from course_lib.grading import cells
-from course_lib.grading.assignment import Absent, Check, choose, load
-from course_lib.grading.cells import MOST, Refused
+from course_lib.grading.notebook import cells
+from course_lib.grading.notebook.assignment import Absent, Check, choose, load
+from course_lib.grading.notebook.cells import MOST, Refused
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,7 +8,7 @@ import torch
 
 import course_lib as cl
 from benchmarks import __main__, batch_size, report
-from course_lib import kept, stacked, study
+from course_lib.studies import cache, stacked, study
 
 # torch's own, when DDP is imported
 pytestmark = [
@@ -132,7 +132,7 @@ def test_nothing_that_is_kept_is_found_in_a_benchmark(monkeypatch, before):
     if before:
         monkeypatch.setenv("COURSE_LIB_CACHE", before)
     with pytest.raises(KeyboardInterrupt), batch_size._nothing_kept():
-        assert list(kept.folder().iterdir()) == []
+        assert list(cache.folder().iterdir()) == []
         raise KeyboardInterrupt
     assert os.environ.get("COURSE_LIB_CACHE") == before
 

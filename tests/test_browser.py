@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course_lib.exercises import exercises
+from course_lib.exercises.checking import exercises
 from tests import ports
 from tests.clones import NEEDED, set_up
 from tests.leftovers import becomes, lives

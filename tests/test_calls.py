@@ -1,6 +1,6 @@
 """PyTorch's flight recorder tells which collectives a rank has called."""
 
-from course_lib import calls
+from course_lib.tracing import flight_recorder
 
 
 def entry(number, name="gloo:all_reduce", **other):
@@ -18,7 +18,7 @@ def entry(number, name="gloo:all_reduce", **other):
 
 
 def test_calls_come_in_order_with_name_and_size():
-    found = calls.read([entry(2, "gloo:barrier", input_sizes=[]), entry(1)])
+    found = flight_recorder.read([entry(2, "gloo:barrier", input_sizes=[]), entry(1)])
     assert list(map(str, found)) == ["all_reduce of f32[8, 4]", "barrier"]
     assert [call.number for call in found] == [1, 2]
 
@@ -26,19 +26,22 @@ def test_calls_come_in_order_with_name_and_size():
 def test_a_group_made_anew_begins_anew():
     old = [entry(1), entry(2)]
     new = entry(3, "gloo:broadcast", collective_seq_id=1)
-    assert [call.name for call in calls.read([*old, new])] == ["broadcast"]
+    assert [call.name for call in flight_recorder.read([*old, new])] == ["broadcast"]
 
 
 def test_sends_are_no_collectives():
-    assert calls.read([entry(1, "gloo:send", is_p2p=True)]) == []
+    assert flight_recorder.read([entry(1, "gloo:send", is_p2p=True)]) == []
 
 
 def test_a_call_that_waits_is_not_done():
-    assert not calls.read([entry(1, retired=False)])[0].done
+    assert not flight_recorder.read([entry(1, retired=False)])[0].done
 
 
 def test_one_collective_fits_on_two_ranks():
-    first, second = calls.read([entry(1)])[0], calls.read([entry(1)])[0]
-    other = calls.read([entry(1, input_sizes=[[9]])])[0]
+    first, second = (
+        flight_recorder.read([entry(1)])[0],
+        flight_recorder.read([entry(1)])[0],
+    )
+    other = flight_recorder.read([entry(1, input_sizes=[[9]])])[0]
     assert first.fits(second)
     assert not first.fits(other)

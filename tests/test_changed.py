@@ -22,13 +22,15 @@ def item(path, **params):
 
 
 def test_a_module_is_needed_by_its_tests_and_by_what_starts_processes():
-    found = dependents("course_lib/deadlock.py")
+    found = dependents("course_lib/launching/watchdog/explain.py")
     assert {"tests/test_deadlock.py", "tests/faults/test_3_deadlock.py"} <= found
     assert "tests/test_mnist.py" not in found
 
 
 def test_a_module_that_another_imports_is_needed_too():
-    assert "tests/test_deadlock.py" in dependents("course_lib/mismatch.py")
+    assert "tests/test_deadlock.py" in dependents(
+        "course_lib/launching/watchdog/mismatch.py"
+    )
 
 
 def test_a_file_that_is_read_is_needed():
@@ -41,9 +43,11 @@ def test_an_answer_is_needed_by_its_own_test_alone():
     first, second = answers.right()[:2]
     needed = changed.needs(item("tests/test_checks.py", answer=first))
     assert first.place in needed and second.place not in needed
-    assert f"course_lib/checks/stage0{first.exercise[0]}/__init__.py" in needed
-    assert "course_lib/attempt.py" in needed
-    assert "course_lib/grading/merging.py" not in needed
+    assert (
+        f"course_lib/exercises/stages/stage0{first.exercise[0]}/__init__.py" in needed
+    )
+    assert "course_lib/exercises/attempt.py" in needed
+    assert "course_lib/grading/notebook/merging.py" not in needed
 
 
 def test_nothing_is_chosen_if_nothing_differs(monkeypatch):
@@ -74,7 +78,11 @@ def test_a_commit_that_is_none_is_an_error_of_use():
 def test_a_lesson_needs_itself_and_the_package():
     path = "notebooks/00_start_here.ipynb"
     needed = changed.needs(SimpleNamespace(path=changed.ROOT / path))
-    assert {path, "course_lib/launcher.py", "notebooks/scripts/train.py"} <= needed
+    assert {
+        path,
+        "course_lib/launching/launcher.py",
+        "notebooks/scripts/train.py",
+    } <= needed
     assert "notebooks/01_model_parallel.ipynb" not in needed
 
 

@@ -15,11 +15,12 @@ import pytest
 import torch
 from IPython.lib.pretty import pretty
 
-from course_lib.exercises import exercises
-from course_lib.grading import grades, jail, verdict
-from course_lib.grading.assignment import load
-from course_lib.grading.grader import Grader, Options
-from course_lib.grading.warm import Template
+from course_lib.exercises.checking import exercises
+from course_lib.grading import grades, scoring
+from course_lib.grading.notebook.assignment import load
+from course_lib.grading.run import sandbox
+from course_lib.grading.run.grader import Grader, Options
+from course_lib.grading.run.template import Template
 from tests import answers
 from tests.checking import (
     NOTEBOOKS,
@@ -79,7 +80,7 @@ def graders():
     made = {
         canary: Grader(
             load(ROOT / "exercises"),
-            Options(sandbox=not jail.missing(), canary=canary),
+            Options(sandbox=not sandbox.missing(), canary=canary),
             template=template,
         )
         for canary in (False, True)
@@ -181,7 +182,7 @@ def one_wrong(exercise):
 
 def graded(grader, data, *, kind, record_property):
     """The grade of a notebook, and the cells that did not pass."""
-    with mock.patch.object(verdict, "notes", wraps=verdict.notes) as spy:
+    with mock.patch.object(scoring, "notes", wraps=scoring.notes) as spy:
         grade = grader.grade(Handed(data))
     ran = spy.call_args.args[1].cells
     record_property("cells", (kind, len(ran)))
@@ -314,7 +315,8 @@ def test_every_check_meets_enough_answers(exercise):
 def test_answers_are_to_an_exercise_that_there_is(exercise):
     assert exercise in exercises(), (
         f"tests/ has answers to {exercise}, and EXERCISES in the __init__.py of its"
-        f' stage, in course_lib/checks/, has no Exercise("{exercise}", ...): add one'
+        f" stage, in course_lib/exercises/stages/, has no"
+        f' Exercise("{exercise}", ...): add one'
     )
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.hardware import GPUS, LINKS
-from course_lib.tracing import trace
-from course_lib.virtual import LAUNCH, machine
+from course_lib.accelerators.hardware import GPUS, LINKS
+from course_lib.accelerators.virtual import LAUNCH, machine
+from course_lib.tracing.record import trace
 
 A100, NVLINK, PCIE = GPUS["A100"], LINKS["NVLink3"], LINKS["PCIe4"]
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
-from course_lib import colors, curve_plots, frame
+from course_lib import colors
 from course_lib.errors import UsageError
+from course_lib.plots import curves as curve_plots
+from course_lib.plots import figure
 from tests.figures import close_figures, no_warnings, texts, title  # noqa: F401
 
 NAN = math.nan
@@ -159,7 +161,7 @@ DRAWN = {
 def test_a_figure_has_the_common_frame_and_takes_axes(plot):
     data, words = DRAWN[plot]
     ax = plot(data, title="a title", **words)
-    assert ax.figure.get_figwidth() == frame.WIDTH
+    assert ax.figure.get_figwidth() == figure.WIDTH
     assert ax.alt_text.startswith("a title")
     _, given = matplotlib.pyplot.subplots()
     assert plot(data, ax=given, **words) is given

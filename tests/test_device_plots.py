@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.patches import FancyArrowPatch
 
-from course_lib import colors, device_plots, frame, plots
-from course_lib.ledger import KINDS, Change, Memory, Transfer
-from course_lib.timeline import Event, Trace
+from course_lib import colors
+from course_lib.accelerators.memory import KINDS, Change, Memory, Transfer
+from course_lib.plots import figure as frame
+from course_lib.plots import memory as device_plots
+from course_lib.plots import timeline
+from course_lib.tracing.events import Event, Trace
 from tests.test_plots import seen_without_green, texts, title
 
 matplotlib.use("agg")
@@ -424,27 +427,27 @@ def pipeline(micro):
 
 
 def test_a_bar_too_short_for_its_name_has_its_number():
-    found = texts(plots.plot_timeline(pipeline(8)))
+    found = texts(timeline.plot_timeline(pipeline(8)))
     assert sorted(t for t in found if t.isdecimal()) == sorted(
         [*map(str, range(8))] * 2
     )
     assert "forward 0" not in found
-    assert "forward 1" in texts(plots.plot_timeline(pipeline(2)))
+    assert "forward 1" in texts(timeline.plot_timeline(pipeline(2)))
 
 
 def test_a_bar_too_short_for_its_number_has_nothing():
-    assert not any(t.isdecimal() for t in texts(plots.plot_timeline(pipeline(90))))
+    assert not any(t.isdecimal() for t in texts(timeline.plot_timeline(pipeline(90))))
 
 
 def test_a_name_that_ends_in_a_device_is_not_cut_to_its_index():
     rows = ("communicate", "copy to vgpu:1", 0, 2), ("compute", "forward 3", 2, 20)
     trace = Trace([Event("vgpu:0", *row) for row in rows], MODELLED)
-    found = texts(plots.plot_timeline(trace))
+    found = texts(timeline.plot_timeline(trace))
     assert not {"copy to vgpu:1", "vgpu:1"} & set(found) and "forward 3" in found
 
 
 def test_a_modelled_timeline_says_so_and_counts_devices():
-    ax = plots.plot_timeline(pipeline(4))
+    ax = timeline.plot_timeline(pipeline(4))
     assert MODELLED in texts(ax) and title(ax).startswith("2 devices, 5 s")
     assert [label.get_text() for label in ax.get_yticklabels()] == ["vgpu:0", "vgpu:1"]
 
@@ -455,7 +458,7 @@ def test_the_legend_of_a_timeline_stays_in_the_figure(missing):
     kinds = [role if role in ("communicate", "wait") else "compute" for role in roles]
     rows = zip(kinds, roles, itertools.count())
     events = (Event("vgpu:0", kind, role, i, i + 1) for kind, role, i in rows)
-    ax = plots.plot_timeline(Trace(events, MODELLED))
+    ax = timeline.plot_timeline(Trace(events, MODELLED))
     ax.figure.draw_without_rendering()
     box = ax.get_legend().get_window_extent()
     assert box.x1 <= ax.figure.bbox.x1 and ax.get_window_extent().x1 > box.x1 - 60

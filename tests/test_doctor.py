@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from course_lib import machine
 from course_lib.checkup import checks
 from course_lib.findings import Row, Table
+from course_lib.system import host as machine
 
 TWO_GPUS = """\
 0, GPU-1a2b3c4d-0000-1111-2222-333344445555, NVIDIA H100 80GB HBM3, 81559
@@ -297,10 +297,10 @@ def test_a_command_that_does_not_exist_lists_those_that_do(args, words):
 
 
 def test_run_hands_everything_after_it_to_the_runner():
-    fake = "import types; runner = types.ModuleType('course_lib.runner')\n"
+    fake = "import types; runner = types.ModuleType('course_lib.authoring.execute')\n"
     fake += "runner.main = lambda args: print(args) or 7\n"
-    fake += "import course_lib; course_lib.runner = runner"
-    fake += "; sys.modules['course_lib.runner'] = runner"
+    fake += "import course_lib.authoring as home; home.execute = runner"
+    fake += "; sys.modules['course_lib.authoring.execute'] = runner"
     done = command("run", "--save", "a.ipynb", "-h", before=fake)
     assert done.stdout == "['--save', 'a.ipynb', '-h']\n"
     assert done.returncode == 7

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib import draft, release
+from course_lib.authoring import draft, release
 
 SOLUTIONS = Path(__file__).parents[1] / "solutions"
 
@@ -99,7 +99,7 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
     draft.main(["4.6", str(solution)])
     said = capsys.readouterr().out
     root = SOLUTIONS.parent
-    for place in ("course_lib/checks/stage04/__init__.py", "INSTRUCTORS.md"):
+    for place in ("course_lib/exercises/stages/stage04/__init__.py", "INSTRUCTORS.md"):
         assert place in said
         assert (root / place).exists()
     assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said

@@ -8,7 +8,9 @@ import sysconfig
 import pytest
 
 from course_lib import errors, stacks
-from course_lib.errors import Frame, LaunchError, UsageError
+from course_lib.errors import LaunchError, UsageError
+from course_lib.launching.rank_process import _inner
+from course_lib.stacks import Frame, is_learners, show_stack, source, whereabouts
 
 LIBRARY = sysconfig.get_path("purelib") + "/torch/nn/functional.py"
 
@@ -32,16 +34,16 @@ def test_errors_can_be_caught_by_the_usual_classes():
 
 
 def test_installed_code_is_not_the_learners():
-    assert not errors.is_learners(Frame(LIBRARY, 1, "linear"))
-    assert not errors.is_learners(Frame(errors.__file__, 1, "place"))
-    assert not errors.is_learners(Frame(linecache.__file__, 1, "getline"))
-    assert errors.is_learners(Frame("/tmp/ipykernel_7/1234.py", 1, "train"))
-    assert errors.is_learners(Frame("/home/ada/train.py", 1, "train"))
+    assert not is_learners(Frame(LIBRARY, 1, "linear"))
+    assert not is_learners(Frame(errors.__file__, 1, "place"))
+    assert not is_learners(Frame(linecache.__file__, 1, "getline"))
+    assert is_learners(Frame("/tmp/ipykernel_7/1234.py", 1, "train"))
+    assert is_learners(Frame("/home/ada/train.py", 1, "train"))
 
 
 def test_the_line_is_marked_between_its_neighbours():
     cell("<cell>", "a = 1\nb = 0\nc = a / b\nd = 4")
-    assert errors.source(Frame("<cell>", 3, "f")) == [
+    assert source(Frame("<cell>", 3, "f")) == [
         "        2  b = 0",
         "  -->   3  c = a / b",
         "        4  d = 4",
@@ -55,21 +57,18 @@ def test_library_frames_are_counted():
         Frame(LIBRARY, 5, "linear"),
         Frame(LIBRARY, 9, "addmm"),
     ]
-    text = "\n".join(errors.show_stack(frames))
+    text = "\n".join(show_stack(frames))
     assert "(2 more in libraries, the last in addmm, functional.py:9)" in text
 
 
 def test_where_a_rank_is_fits_one_line():
     cell("<cell>", "x = 1\ndist.all_reduce(x)")
     frames = [Frame("<cell>", 2, "train"), Frame(LIBRARY, 9, "wait")]
-    assert errors.whereabouts(frames) == "<cell>, line 2, in train: dist.all_reduce(x)"
+    assert whereabouts(frames) == "<cell>, line 2, in train: dist.all_reduce(x)"
 
 
 def test_a_missing_source_leaves_the_place():
-    assert (
-        errors.whereabouts([Frame("gone.py", 2, "train")])
-        == "gone.py, line 2, in train"
-    )
+    assert whereabouts([Frame("gone.py", 2, "train")]) == "gone.py, line 2, in train"
 
 
 DUMP = f"""Thread 0x00007f01 (most recent call first):
@@ -97,10 +96,10 @@ def test_a_dump_without_a_line_of_the_learner_is_still_read():
 
 def test_a_forked_process_is_told_without_the_frames_of_its_parent():
     process = multiprocessing.process.__file__
-    parent = [errors.Frame("cell.py", 5, "train"), errors.Frame(process, 1, "start")]
+    parent = [Frame("cell.py", 5, "train"), Frame(process, 1, "start")]
     started = [
-        errors.Frame(process, 2, "_bootstrap"),
-        errors.Frame("cell.py", 9, "add"),
+        Frame(process, 2, "_bootstrap"),
+        Frame("cell.py", 9, "add"),
     ]
     assert stacks.of_child([parent + started]) == started[1:]
     assert stacks.of_child([parent]) == parent
@@ -111,9 +110,9 @@ def test_notes_and_the_errors_of_a_group_belong_to_an_error():
     first, second = ValueError("one"), KeyError("two")
     second.add_note("look here")
     group = ExceptionGroup("both", [first, second])  # noqa: F821
-    assert errors.inner(group) == [
+    assert _inner(group) == [
         "  ValueError: one",
         "  KeyError: 'two'",
         "  look here",
     ]
-    assert errors.inner(first) == []
+    assert _inner(first) == []

@@ -16,10 +16,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib import exercises, progress, release, rules, runner
-from course_lib.attempt import Exercise, Wrong
-from course_lib.checks.stage05 import counting, watching
+from course_lib.authoring import execute, lint, release
 from course_lib.errors import CourseError
+from course_lib.exercises import checking, progress
+from course_lib.exercises.attempt import Exercise, Wrong
+from course_lib.exercises.stages.stage05 import counting, watching
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -33,7 +34,7 @@ def code_cells(notebook):
 
 def named(kind, notebook):
     """The cells that are answers or checks."""
-    return [cell for cell in notebook.cells if rules.role(cell) == kind]
+    return [cell for cell in notebook.cells if lint.role(cell) == kind]
 
 
 @pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
@@ -65,15 +66,17 @@ def test_an_exercise_is_what_release_makes_of_its_solution(monkeypatch, capsys, 
 def known_of(notebook):
     """The exercises that the package has for a notebook, in order."""
     stage = f"{int(notebook.metadata.course.stage)}."
-    return [id for id in exercises.exercises() if id.startswith(stage)]
+    return [id for id in checking.exercises() if id.startswith(stage)]
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_a_solution_and_the_package_have_the_same_exercises(path):
     notebook = nbformat.read(path, as_version=4)
-    checked = [rules.exercise(cell) for cell in named("check", notebook)]
+    checked = [lint.exercise(cell) for cell in named("check", notebook)]
     known = known_of(notebook)
-    where = f"course_lib/checks/stage{notebook.metadata.course.stage}/__init__.py"
+    where = (
+        f"course_lib/exercises/stages/stage{notebook.metadata.course.stage}/__init__.py"
+    )
     for one in checked:
         assert one in known, (
             f'solutions/{path.name} checks {one}: add an Exercise("{one}", ...) to'
@@ -94,8 +97,8 @@ def test_exercises_are_without_outputs_and_counts(exercise):
 def test_an_exercise_holds_every_exercise_of_its_stage_in_order(exercise):
     known = known_of(exercise)
     assert known
-    assert [rules.exercise(cell) for cell in named("check", exercise)] == known
-    answers = [rules.exercise(cell) for cell in named("answer", exercise)]
+    assert [lint.exercise(cell) for cell in named("check", exercise)] == known
+    answers = [lint.exercise(cell) for cell in named("answer", exercise)]
     assert list(dict.fromkeys(answers)) == known
 
 
@@ -111,7 +114,7 @@ def section(notebook, id):
 
 def test_headings_and_metadata_agree_with_the_exercises_of_the_package(exercise):
     for check in named("check", exercise):
-        known = exercises.exercises().get(rules.exercise(check))
+        known = checking.exercises().get(lint.exercise(check))
         if known is None:  # another test says so
             continue
         heading, text = section(exercise, known.id)
@@ -130,17 +133,17 @@ def test_headings_and_metadata_agree_with_the_exercises_of_the_package(exercise)
 
 def test_a_check_asks_for_its_own_exercise(exercise):
     for cell in named("check", exercise):
-        assert f'cl.check("{rules.exercise(cell)}", ' in cell.source
+        assert f'cl.check("{lint.exercise(cell)}", ' in cell.source
 
 
 def test_stored_outputs_of_solutions_belong_to_their_code(solution):
-    assert not runner.stale(solution), "run: python -m course_lib run --save NOTEBOOK"
+    assert not execute.stale(solution), "run: python -m course_lib run --save NOTEBOOK"
 
 
 def test_stored_summaries_of_solutions_count_every_exercise(solution):
     shown = [o.get("data", {}) for c in code_cells(solution) for o in c.outputs]
     counts = re.findall(r"\d+ of (\d+) exercises", "".join(map(str, shown)))
-    assert set(counts) == {str(len(exercises.exercises()))}, (
+    assert set(counts) == {str(len(checking.exercises()))}, (
         "run: python -m course_lib run --save solutions/*.ipynb"
     )
 
@@ -158,7 +161,7 @@ def test_no_cell_of_a_solution_is_stored_with_an_error(solution):
 def test_every_check_of_a_solution_is_stored_as_right(solution):
     for cell in named("check", solution):
         shown = [o.get("data", {}).get("text/plain", "") for o in cell.outputs]
-        assert f"✓ {rules.exercise(cell)} right" in "".join(shown), cell.id
+        assert f"✓ {lint.exercise(cell)} right" in "".join(shown), cell.id
 
 
 @pytest.mark.parametrize("path", SOLUTIONS + EXERCISES, ids=lambda p: p.parent.name)
@@ -178,9 +181,9 @@ def outcome(monkeypatch, body, answer=lambda shares: 1 / 0):
         attempt(body, None, "folder", world_size=1)
 
     one = Exercise("5.1", "A counter", 15, check, ())
-    monkeypatch.setattr(exercises, "exercises", lambda: {"5.1": one})
+    monkeypatch.setattr(checking, "exercises", lambda: {"5.1": one})
     with pytest.raises(CourseError) as caught:
-        exercises.check("5.1", answer)
+        checking.check("5.1", answer)
     return str(caught.value)
 
 
@@ -198,8 +201,8 @@ def test_an_error_in_a_line_of_the_answer_is_its_own(monkeypatch):
 
 
 def test_wrong_parameters_are_a_mistake_of_the_answer():
-    with pytest.raises(exercises.NotYet, match="Keep the parameters of the function"):
-        exercises.check("5.1", lambda: None)
+    with pytest.raises(checking.NotYet, match="Keep the parameters of the function"):
+        checking.check("5.1", lambda: None)
 
 
 def test_a_failed_process_is_told_with_its_error_and_its_line():

@@ -8,7 +8,8 @@ import time
 import IPython.display
 import pytest
 
-from course_lib import fleeting
+from course_lib import display
+from course_lib.display import progress_line
 from tests.kernels import Kernel, shown
 
 
@@ -34,7 +35,7 @@ def cell(monkeypatch):
 
         return put
 
-    monkeypatch.setattr(fleeting, "in_notebook", lambda: True)
+    monkeypatch.setattr(display, "in_notebook", lambda: True)
     for name in ("display", "update_display"):
         monkeypatch.setattr(IPython.display, name, note(name))
     return given
@@ -42,11 +43,11 @@ def cell(monkeypatch):
 
 @pytest.fixture
 def no_pause(monkeypatch):
-    monkeypatch.setattr(fleeting, "_EVERY", 0)
+    monkeypatch.setattr(display, "_EVERY", 0)
 
 
 def test_a_terminal_shows_text_and_share_and_then_an_empty_line(no_pause):
-    with terminal() as written, fleeting.line("wait") as show:
+    with terminal() as written, progress_line("wait") as show:
         show("step 5", 0.25)
         shown = written.getvalue()
     assert shown == "\r\x1b[Kwait\r\x1b[K 25% step 5"
@@ -54,13 +55,13 @@ def test_a_terminal_shows_text_and_share_and_then_an_empty_line(no_pause):
 
 
 def test_a_long_text_stays_on_one_line_of_a_terminal():
-    with terminal() as written, fleeting.line("x" * 500):
+    with terminal() as written, progress_line("x" * 500):
         assert 50 < len(written.getvalue()) < 100
 
 
 def test_nobody_looks_and_nothing_is_written(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with fleeting.line("wait") as show:
+    with progress_line("wait") as show:
         show("step 5", 0.25)
         show("step 6")
     assert sys.stderr.getvalue() == ""
@@ -68,21 +69,21 @@ def test_nobody_looks_and_nothing_is_written(monkeypatch):
 
 def test_a_process_without_stderr_shows_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    with fleeting.line("wait") as show:
+    with progress_line("wait") as show:
         show("step 5", 0.25)
 
 
 def test_changes_come_no_more_often_than_an_eye_follows():
     start = time.monotonic()
-    with terminal() as written, fleeting.line() as show:
+    with terminal() as written, progress_line() as show:
         for step in range(10_000):
             show(f"step {step}", 0.5)
-    allowed = 1 + (time.monotonic() - start) / fleeting._EVERY
+    allowed = 1 + (time.monotonic() - start) / display._EVERY
     assert 1 <= written.getvalue().count("step") <= allowed
 
 
 def test_a_notebook_shows_one_bar_in_one_place_and_then_nothing(cell, no_pause):
-    with fleeting.line("wait") as show:
+    with progress_line("wait") as show:
         show("a < b", 0.25)
         show("the end", 1)
     assert [name for name, _, _ in cell] == ["display"] + 3 * ["update_display"]
@@ -95,31 +96,31 @@ def test_a_notebook_shows_one_bar_in_one_place_and_then_nothing(cell, no_pause):
 
 
 def test_a_notebook_without_news_shows_nothing(cell):
-    with fleeting.line():
+    with progress_line():
         pass
     assert cell == []
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_takes_the_line_away_and_goes_on(cell, error):
-    with pytest.raises(error), fleeting.line("wait"):
+    with pytest.raises(error), progress_line("wait"):
         raise error
     assert cell[-1][1] == {}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_takes_the_line_of_a_terminal_away(error):
-    with terminal() as written, pytest.raises(error), fleeting.line("wait"):
+    with terminal() as written, pytest.raises(error), progress_line("wait"):
         raise error
     assert written.getvalue().endswith("\r\x1b[K")
 
 
 SLIDER = """
 from ipywidgets import IntSlider
-from course_lib import fleeting
+from course_lib import display
 
 def moved(change):
-    with fleeting.line("training …"):
+    with display.progress_line("training …"):
         print("moved to", change["new"])
 
 slider = IntSlider(0, 0, 9)

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from course_lib.__main__ import main
-from course_lib.grading import command, jail
+from course_lib.grading import command
 from course_lib.grading.desk import Desk
-from course_lib.grading.grader import Grader
-from course_lib.grading.warm import Template
+from course_lib.grading.run import sandbox
+from course_lib.grading.run.grader import Grader
+from course_lib.grading.run.template import Template
 from tests import grading
 from tests.commands import COMMAND, Python
 from tests.leftovers import Leftovers, becomes, below
@@ -180,7 +181,7 @@ def test_grades_are_in_the_order_of_learners_whoever_was_done_first():
     assert desk.graded() == ["Ada", "bob", "carl"]
 
 
-@pytest.mark.skipif(bool(jail.missing()), reason=jail.missing())
+@pytest.mark.skipif(bool(sandbox.missing()), reason=sandbox.missing())
 def test_in_the_first_run_nobody_reads_the_grades_of_others(course):
     state = str(course.folder / "kept")
     course.hand_in("ada")

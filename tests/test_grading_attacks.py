@@ -14,12 +14,14 @@ from unittest import mock
 import pytest
 
 import course_lib
-from course_lib.grading import exam, grades, jail, verdict
-from course_lib.grading import grader as grader_module
-from course_lib.grading.assignment import load
-from course_lib.grading.grader import Grader, Options
-from course_lib.grading.limits import Limits, excess
-from course_lib.grading.warm import Template
+from course_lib.grading import grades, scoring
+from course_lib.grading.notebook.assignment import load
+from course_lib.grading.run import grader as grader_module
+from course_lib.grading.run import nbval_plugin
+from course_lib.grading.run import sandbox as jail
+from course_lib.grading.run.grader import Grader, Options
+from course_lib.grading.run.limits import Limits, excess
+from course_lib.grading.run.template import Template
 from tests import forked, grading
 from tests.leftovers import Leftovers, becomes
 
@@ -618,7 +620,7 @@ def test_what_the_reader_of_a_kernel_was_sent_counts_as_memory():
 
 
 def test_of_a_message_only_what_is_read_is_kept():
-    reader = exam.Supervised.__new__(exam.Supervised)
+    reader = nbval_plugin.Supervised.__new__(nbval_plugin.Supervised)
     reader.most, reader.shown, reader.dropped, reader.waiting = 99, 0, 0, []
     about = {"parent_header": {"msg_id": "1", "more": "x" * 99}, "buffers": [b"x" * 99]}
     reader._keep({"msg_type": "display_data", "content": {"data": {}}, **about})
@@ -641,8 +643,8 @@ def test_of_a_message_only_what_is_read_is_kept():
 )
 def test_a_check_that_passes_and_does_not_say_so_is_suspect(said, outcome, points):
     course = load(Path(__file__).parents[1] / "exercises")[0]
-    ran = verdict.Course({"check-1-1": {"outcome": "passed", "text": said}})
-    task = verdict.tasks(course, ran)[0]
+    ran = scoring.Course({"check-1-1": {"outcome": "passed", "text": said}})
+    task = scoring.tasks(course, ran)[0]
     assert (task.id, task.outcome, task.points) == ("1.1", outcome, points)
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from course_lib.errors import UsageError
 from course_lib.grading import command, grades
-from course_lib.grading.assignment import load
-from course_lib.grading.grader import GraderError, Options
+from course_lib.grading.notebook.assignment import load
+from course_lib.grading.run.grader import GraderError, Options
 from tests import grading
 from tests.commands import COMMAND, Python
 from tests.leftovers import Leftovers, becomes, below, lives
@@ -25,8 +25,8 @@ pytest.importorskip("distributed")
 from distributed import Client
 from distributed.client import FutureCancelledError
 
-from course_lib.grading import cluster
-from course_lib.grading.cluster import Cluster
+from course_lib.grading.run import cluster
+from course_lib.grading.run.cluster import Cluster
 
 pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[1]
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(crew, tmp_path):
 
 def test_a_worker_with_another_course_is_refused(crew, tmp_path):
     shutil.copytree(ROOT / "course_lib", tmp_path / "course_lib")
-    with open(tmp_path / "course_lib/grading/verdict.py", "a") as file:
+    with open(tmp_path / "course_lib/grading/scoring.py", "a") as file:
         file.write("# everybody is right\n")
     other = crew.start("worker", crew.address, "--no-nanny", path=tmp_path)
     with Client(crew.address, set_as_default=False) as client:
@@ -291,8 +291,8 @@ def test_a_wrong_address_is_one_sentence(tmp_path, monkeypatch, capfd, address):
 
 def test_without_dask_it_says_how_to_install_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.delitem(sys.modules, "course_lib.grading.cluster")
-    monkeypatch.delattr("course_lib.grading.cluster")
+    monkeypatch.delitem(sys.modules, "course_lib.grading.run.cluster")
+    monkeypatch.delattr("course_lib.grading.run.cluster")
     hand_in(tmp_path, "ada")
     assert command.main([str(tmp_path), "--cluster", "tcp://127.0.0.1:9"]) == 2
     said = capsys.readouterr().err

@@ -11,19 +11,11 @@ import re
 import pytest
 from rich.console import Console
 
-from course_lib import release
+from course_lib.authoring import release
 from course_lib.errors import UsageError
-from course_lib.grading import (
-    bar,
-    files,
-    grades,
-    overview,
-    pages,
-    table,
-    tally,
-    wording,
-)
+from course_lib.grading import grades
 from course_lib.grading.grades import Grade, Task
+from course_lib.grading.report import bar, files, overview, pages, table, tally, wording
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b[0m [red]x[/]\r\n=1+1\u202e\udc80"
 NOTEBOOK = "04_distributed_data_parallel"

@@ -6,9 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from course_lib import hardware
-from course_lib.errors import UsageError
-from course_lib.hardware import (
+from course_lib.accelerators import hardware
+from course_lib.accelerators.hardware import (
     GPUS,
     LINKS,
     Gpu,
@@ -19,6 +18,7 @@ from course_lib.hardware import (
     parse_size,
     transfer_time,
 )
+from course_lib.errors import UsageError
 
 GENERATIONS = ("T4", "V100", "A100", "H100", "B200")
 DTYPES = {"float64", "float32", "float16", "bfloat16"}

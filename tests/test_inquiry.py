@@ -7,10 +7,11 @@ import threading
 
 import pytest
 
-from course_lib import answers, proc
-from course_lib.answers import Answer
-from course_lib.calls import Call
-from course_lib.inquiry import Inquiry, Witness
+from course_lib.launching.watchdog import responder
+from course_lib.launching.watchdog.probe import Inquiry, Witness
+from course_lib.launching.watchdog.responder import Answer
+from course_lib.system import processes
+from course_lib.tracing.flight_recorder import Call
 from tests.leftovers import becomes
 
 
@@ -25,14 +26,14 @@ def witness():
 @pytest.fixture
 def rank(monkeypatch, witness):
     """This process, as the rank that the witness is asked about."""
-    monkeypatch.setattr(answers, "_socket", os.dup(witness.files()[1]))
-    monkeypatch.setattr(answers, "_started", False)
-    monkeypatch.setattr(answers, "_limit", math.inf)
-    monkeypatch.setattr(answers, "_rank", os.getpid())
+    monkeypatch.setattr(responder, "_socket", os.dup(witness.files()[1]))
+    monkeypatch.setattr(responder, "_started", False)
+    monkeypatch.setattr(responder, "_limit", math.inf)
+    monkeypatch.setattr(responder, "_rank", os.getpid())
     monkeypatch.delenv("TORCH_FR_BUFFER_SIZE", raising=False)
-    yield answers
+    yield responder
     witness.close()
-    os.close(answers._socket)
+    os.close(responder._socket)
     assert becomes(lambda: "course_lib" not in [t.name for t in threading.enumerate()])
 
 
@@ -82,7 +83,7 @@ def test_an_exception_that_the_main_thread_handles_is_told(rank, witness):
 
 def test_a_rank_that_ends_tells_its_last_calls_unasked(rank, witness, monkeypatch):
     call = Call("0", 3, "barrier", "", True)
-    monkeypatch.setattr(rank.calls, "read", lambda entries: [call])
+    monkeypatch.setattr(rank.flight_recorder, "read", lambda entries: [call])
     rank.start(1800.0)
     rank.farewell()
     assert becomes(lambda: witness.listen() or witness.answer.calls == (call,))
@@ -103,8 +104,8 @@ def test_a_garbled_answer_is_none(witness):
 @pytest.fixture
 def activity(monkeypatch):
     """What /proc tells of the one rank."""
-    seen = [proc.Activity("R", 1.0)]
-    monkeypatch.setattr(proc, "activity", lambda pid: seen[0])
+    seen = [processes.Activity("R", 1.0)]
+    monkeypatch.setattr(processes, "activity", lambda pid: seen[0])
     return seen
 
 
@@ -117,26 +118,26 @@ def inquiry(witness):
 
 
 def test_a_rank_arrives_when_it_has_begun_and_rests(rank, witness, inquiry, activity):
-    activity[0] = proc.Activity("S", 1.0)
+    activity[0] = processes.Activity("S", 1.0)
     assert not inquiry.arrived(set())
     assert not inquiry.arrived(set()) and witness.state == "starts"
-    rank.tell(answers.BEGUN)
+    rank.tell(responder.BEGUN)
     assert inquiry.arrived(set()) and witness.state == "works"
 
 
 def test_a_rank_that_computes_arrives_after_a_while(rank, inquiry, activity):
-    rank.tell(answers.BEGUN)
+    rank.tell(responder.BEGUN)
     assert not inquiry.arrived(set())
-    activity[0] = proc.Activity("R", 1.01)
+    activity[0] = processes.Activity("R", 1.01)
     assert not inquiry.arrived(set())
-    activity[0] = proc.Activity("R", 1.06)
+    activity[0] = processes.Activity("R", 1.06)
     assert inquiry.arrived(set())
 
 
 def test_a_rank_arrives_without_a_look_at_processes(rank, inquiry, activity):
     activity[0] = None
     assert not inquiry.arrived(set())
-    rank.tell(answers.BEGUN)
+    rank.tell(responder.BEGUN)
     assert inquiry.arrived(set())
 
 
@@ -145,8 +146,8 @@ def test_a_rank_that_has_ended_need_not_arrive(inquiry, activity):
 
 
 def test_a_rank_that_has_left_its_function_ends(rank, witness):
-    rank.tell(answers.BEGUN)
-    rank.tell(answers.LEFT)
+    rank.tell(responder.BEGUN)
+    rank.tell(responder.LEFT)
     witness.listen()
     assert witness.state == "ends"
 

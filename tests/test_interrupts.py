@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from course_lib.interrupts import at_most_one
+from course_lib.system.signals import at_most_one
 
 
 def interrupt():

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from course_lib import kept
+from course_lib.studies import cache
 
 VALUE = {"steps": torch.arange(5), "plan": {"rates": (0.1, "warm"), "target": None}}
 
@@ -32,10 +32,10 @@ def same(found):
 
 
 def test_what_was_computed_once_is_found_again(folder):
-    assert kept.fetch("one", compute) is VALUE
-    assert same(kept.fetch("one", fail))
+    assert cache.fetch("one", compute) is VALUE
+    assert same(cache.fetch("one", fail))
     with pytest.raises(AssertionError, match="computed again"):
-        kept.fetch("two", fail)
+        cache.fetch("two", fail)
     assert [path.name for path in folder.iterdir()] == ["one.pt"]
 
 
@@ -66,22 +66,22 @@ def a_folder(path):
 
 @pytest.mark.parametrize("damage", [cut, empty, foreign, another, code])
 def test_a_damaged_file_is_computed_again_and_replaced(folder, damage):
-    kept.fetch("one", compute)
+    cache.fetch("one", compute)
     damage(folder / "one.pt")
-    assert kept.fetch("one", compute) is VALUE
-    assert same(kept.fetch("one", fail))
+    assert cache.fetch("one", compute) is VALUE
+    assert same(cache.fetch("one", fail))
 
 
 def test_a_folder_in_the_place_of_a_file_does_no_harm(folder):
-    kept.fetch("one", compute)
+    cache.fetch("one", compute)
     a_folder(folder / "one.pt")
-    assert kept.fetch("one", compute) is VALUE
+    assert cache.fetch("one", compute) is VALUE
     assert [path.name for path in folder.iterdir()] == ["one.pt"]
 
 
 def test_a_file_in_the_place_of_the_folder_still_gives_the_result(folder):
     folder.write_text("in the way")
-    assert kept.fetch("one", compute) is VALUE
+    assert cache.fetch("one", compute) is VALUE
     assert folder.read_text() == "in the way"
 
 
@@ -89,7 +89,7 @@ def test_a_file_in_the_place_of_the_folder_still_gives_the_result(folder):
 def test_a_full_disk_still_gives_the_result_and_leaves_no_part(folder, monkeypatch):
     before = torch.save
     monkeypatch.setattr(torch, "save", lambda value, file: before(value, "/dev/full"))
-    assert kept.fetch("one", compute) is VALUE
+    assert cache.fetch("one", compute) is VALUE
     assert list(folder.iterdir()) == []
 
 
@@ -100,7 +100,7 @@ def test_an_interrupt_of_the_writing_leaves_no_part(folder, monkeypatch):
 
     monkeypatch.setattr(torch, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        kept.fetch("one", compute)
+        cache.fetch("one", compute)
     assert list(folder.iterdir()) == []
 
 
@@ -110,13 +110,13 @@ def test_a_part_that_a_killed_process_left_goes_with_the_next_result(folder):
     for part in (old, new):
         part.write_text("half a res")
     os.utime(old, (0, 0))
-    kept.fetch("one", compute)
+    cache.fetch("one", compute)
     assert not old.exists() and new.exists()  # the new one may still be written
 
 
 def test_the_error_of_a_computation_is_told_without_what_was_not_found():
     with pytest.raises(AssertionError) as caught:
-        kept.fetch("one", fail)
+        cache.fetch("one", fail)
     assert caught.value.__context__ is None
 
 
@@ -125,12 +125,12 @@ def test_the_error_of_a_computation_is_told_without_what_was_not_found():
 
 def test_a_folder_is_chosen_by_the_first_variable_that_is_set(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert kept.folder() == tmp_path / "cache"
+    assert cache.folder() == tmp_path / "cache"
     monkeypatch.delenv("COURSE_LIB_CACHE")
-    assert kept.folder() == tmp_path / "xdg" / "course_lib"
+    assert cache.folder() == tmp_path / "xdg" / "course_lib"
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert kept.folder() == tmp_path / ".cache" / "course_lib"
+    assert cache.folder() == tmp_path / ".cache" / "course_lib"
 
 
 @pytest.mark.parametrize("chosen", [True, False])
@@ -138,11 +138,11 @@ def test_a_user_without_a_home_gets_results(folder, monkeypatch, chosen):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(kept.Path, "home", homeless)
+    monkeypatch.setattr(cache.Path, "home", homeless)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     if not chosen:
         monkeypatch.delenv("COURSE_LIB_CACHE")
-    assert kept.fetch("one", compute) is VALUE
+    assert cache.fetch("one", compute) is VALUE
     assert (folder / "one.pt").exists() == chosen
 
 
@@ -166,18 +166,18 @@ PARTS = {
 
 
 def test_other_content_has_another_name():
-    names = {kept.digest(parts) for parts in PARTS.values()}
+    names = {cache.digest(parts) for parts in PARTS.values()}
     assert len(names) == len(PARTS)
 
 
 def test_equal_content_has_the_same_name_however_it_lies_in_memory():
     x = torch.arange(6.0).view(2, 3)
-    assert kept.digest([x]) == kept.digest([x.T.contiguous().T])
-    assert kept.digest([x]) == kept.digest([torch.nn.Parameter(x)])
+    assert cache.digest([x]) == cache.digest([x.T.contiguous().T])
+    assert cache.digest([x]) == cache.digest([torch.nn.Parameter(x)])
 
 
 def test_a_name_is_the_same_in_another_process():
-    code = "import torch; from course_lib import kept; x = torch.arange(6.0)"
-    code += "; print(kept.digest([x, 'plan']))"
+    code = "import torch; from course_lib.studies import cache; x = torch.arange(6.0)"
+    code += "; print(cache.digest([x, 'plan']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == kept.digest(PARTS["a value"])
+    assert done.stdout.strip() == cache.digest(PARTS["a value"])

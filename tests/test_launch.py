@@ -14,10 +14,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib import request, server, zygote
 from course_lib.errors import UsageError
-from course_lib.exercises import exercises
-from course_lib.launcher import launch
+from course_lib.exercises import stages
+from course_lib.exercises.checking import exercises
+from course_lib.launching import forkserver, server, spec
+from course_lib.launching.launcher import launch
 from tests import forked
 from tests.leftovers import becomes
 
@@ -383,7 +384,7 @@ def test_the_server_has_one_thread(started):
 
 def test_the_server_imports_the_checks_ahead(monkeypatch):
     monkeypatch.delenv("COURSE_LIB_AHEAD")
-    names = zygote.ahead()
+    names = forkserver.ahead(stages.names())
     for name in names:  # the server itself passes over what cannot be imported
         importlib.import_module(name)
     homes = [one.check.__module__.rpartition(".")[0] for one in exercises().values()]
@@ -407,7 +408,7 @@ def test_a_world_size_that_cannot_be_is_refused(size, message):
 
 
 def test_the_number_of_ranks_it_can_bear_is_told(monkeypatch):
-    monkeypatch.setattr(request, "_free_memory", lambda: 5 * request._RANK_MEMORY)
+    monkeypatch.setattr(spec, "_free_memory", lambda: 5 * spec._RANK_MEMORY)
     with pytest.raises(UsageError, match="this machine can bear 5 ranks"):
         launch(lambda rank, world_size: rank, world_size=6)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib import runner
+from course_lib.authoring import execute
 
 LESSONS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
@@ -30,7 +30,7 @@ def test_there_is_a_first_lesson():
 
 
 def test_stored_outputs_belong_to_the_code_above_them(lesson):
-    assert not runner.stale(lesson), "run: python -m course_lib run --save NOTEBOOK"
+    assert not execute.stale(lesson), "run: python -m course_lib run --save NOTEBOOK"
 
 
 def test_cells_have_names_for_ids(lesson):

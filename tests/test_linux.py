@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from course_lib import linux, proc
+from course_lib.system import linux, processes
 from tests.leftovers import becomes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -26,7 +26,7 @@ def test_small_objects_lie_together_though_much_is_loaded_between_them():
     # in a process of its own, whose memory is not yet in pieces
     code = """
 import mmap
-from course_lib import linux
+from course_lib.system import linux
 linux.keep_together(8)
 objects, between = [], []
 for _ in range(24):
@@ -44,8 +44,8 @@ print(max(counts) / len(objects))
 def test_children_are_those_of_this_process():
     child = subprocess.Popen(["sleep", "1000"])
     try:
-        assert child.pid in proc.children()
-        assert os.getpid() not in proc.children()
+        assert child.pid in processes.children()
+        assert os.getpid() not in processes.children()
     finally:
         child.kill()
         child.wait()
@@ -55,7 +55,7 @@ def test_a_whole_family_is_killed_though_its_members_left_the_session():
     # in a process of its own, because it adopts and kills everything below it
     code = """
 import subprocess, time
-from course_lib import linux, proc
+from course_lib.system import linux, processes
 from tests.leftovers import becomes
 linux.adopt_orphans()
 nested = "setsid sleep 4711 & setsid sh -c 'setsid sleep 4712 & sleep 4713' & wait"
@@ -64,7 +64,7 @@ sleepers = ["pgrep", "-f", "^sleep 471[123]$"]
 while len(subprocess.run(sleepers, capture_output=True).stdout.split()) < 3:
     time.sleep(0.01)
 linux.kill_children()
-print(proc.children())
+print(processes.children())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
@@ -81,34 +81,34 @@ def sleeper():
 
 
 def test_a_sleeping_process_rests_and_a_stopped_one_is_told_apart(sleeper):
-    assert becomes(lambda: proc.activity(sleeper).state == "S")
-    before = proc.activity(sleeper).seconds
+    assert becomes(lambda: processes.activity(sleeper).state == "S")
+    before = processes.activity(sleeper).seconds
     os.kill(sleeper, signal.SIGSTOP)
-    assert becomes(lambda: proc.activity(sleeper).state == "T")
-    assert proc.activity(sleeper).seconds - before < 0.1
+    assert becomes(lambda: processes.activity(sleeper).state == "T")
+    assert processes.activity(sleeper).seconds - before < 0.1
 
 
 def test_the_time_that_all_threads_compute_is_counted():
-    before, until = proc.activity(os.getpid()).seconds, time.thread_time() + 0.1
+    before, until = processes.activity(os.getpid()).seconds, time.thread_time() + 0.1
     while time.thread_time() < until:
         pass
-    assert proc.activity(os.getpid()).seconds - before >= 0.09
+    assert processes.activity(os.getpid()).seconds - before >= 0.09
 
 
 def test_a_main_thread_that_computes_could_run_all_that_time():
-    before, began = proc.runnable(os.getpid()), time.thread_time()
+    before, began = processes.runnable(os.getpid()), time.thread_time()
     while time.thread_time() - began < 0.05:
         pass
-    assert proc.runnable(os.getpid()) - before > 0.04
+    assert processes.runnable(os.getpid()) - before > 0.04
 
 
 def test_memory_that_two_processes_share_counts_half_in_each():
     kept = bytes(bytearray(os.urandom(1 << 16) * 1024))  # 64 MB
-    before = proc.proportional(os.getpid())
+    before = processes.proportional(os.getpid())
     child = subprocess_that_shares()
     try:
-        assert proc.resident(os.getpid()) > len(kept)
-        assert before - proc.proportional(os.getpid()) > len(kept) / 3
+        assert processes.resident(os.getpid()) > len(kept)
+        assert before - processes.proportional(os.getpid()) > len(kept) / 3
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
@@ -124,35 +124,35 @@ def subprocess_that_shares():
 
 
 def test_a_process_that_is_gone_does_nothing(sleeper):
-    assert proc.activity(1 << 22) is None
-    assert not proc.catches(1 << 22, signal.SIGINT)
+    assert processes.activity(1 << 22) is None
+    assert not processes.catches(1 << 22, signal.SIGINT)
 
 
 def test_a_child_that_has_ended_is_told_with_its_exit_code(sleeper):
-    assert proc.exit_code(sleeper) is None
+    assert processes.exit_code(sleeper) is None
     os.kill(sleeper, signal.SIGKILL)
-    assert becomes(lambda: proc.exit_code(sleeper) == -signal.SIGKILL)
+    assert becomes(lambda: processes.exit_code(sleeper) == -signal.SIGKILL)
 
 
 def test_a_signal_that_would_end_a_process_is_told_apart(sleeper):
-    assert proc.catches(os.getpid(), signal.SIGINT)
-    assert becomes(lambda: proc.activity(sleeper).state == "S")
-    assert not proc.catches(sleeper, signal.SIGINT)
+    assert processes.catches(os.getpid(), signal.SIGINT)
+    assert becomes(lambda: processes.activity(sleeper).state == "S")
+    assert not processes.catches(sleeper, signal.SIGINT)
 
 
 def test_orphans_are_killed_and_children_of_our_own_are_not():
     code = """
 import os, subprocess, time
-from course_lib import linux, proc
+from course_lib.system import linux, processes
 linux.adopt_orphans()
 own = subprocess.Popen(["sleep", "4714"])
 agent = subprocess.Popen(["sh", "-c", "setsid sleep 4715 & wait"])
-while len(proc.descendants()) < 3:
+while len(processes.descendants()) < 3:
     time.sleep(0.01)
 agent.kill()
 agent.wait()
 linux.kill_orphans([own.pid])
-print(proc.children() == [own.pid], own.poll())
+print(processes.children() == [own.pid], own.poll())
 own.kill()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -175,7 +175,7 @@ def test_what_a_killed_process_shared_is_removed(monkeypatch, patience):
     # in a process of its own, as above
     code = f"""
 import glob, os, subprocess, sys, time
-from course_lib import leftovers, linux
+from course_lib.system import leftovers, linux
 linux._TIDYING = {patience}  # at 0 the time is over before the first look
 linux.adopt_orphans()
 rank = subprocess.Popen([sys.executable, "-c", {SHARE!r}], stdin=-1, stdout=-1)

@@ -9,11 +9,11 @@ import nbformat
 import pytest
 from nbval.plugin import find_comment_markers
 
-from course_lib.grading import cells, paper
-from course_lib.grading.assignment import load, role
-from course_lib.grading.cells import defined
-from course_lib.grading.merging import merge
-from course_lib.grading.paper import canaries
+from course_lib.grading.notebook import cells, paper
+from course_lib.grading.notebook.assignment import load, role
+from course_lib.grading.notebook.cells import defined
+from course_lib.grading.notebook.merging import merge
+from course_lib.grading.notebook.paper import canaries
 
 ROOT = Path(__file__).parents[1]
 NAME = "04_distributed_data_parallel"

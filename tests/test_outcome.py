@@ -3,8 +3,8 @@
 import signal
 import threading
 
-from course_lib.errors import Frame
-from course_lib.outcome import End, culprit, explain, settled
+from course_lib.launching.failures import End, culprit, explain, settled
+from course_lib.stacks import Frame
 
 RETURNED = {"status": "returned"}
 LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"

@@ -1,7 +1,7 @@
 """What ranks print, as it is kept and as a notebook shows it."""
 
-from course_lib import output
-from course_lib.output import Screen, Tape
+from course_lib.launching import console
+from course_lib.launching.console import Screen, Tape
 from tests.kernels import Kernel, shown
 
 
@@ -110,7 +110,7 @@ def test_on_a_terminal_a_last_line_without_newline_is_shown(capsys):
 
 
 QUIET = r"""
-from course_lib.output import Screen
+from course_lib.launching.console import Screen
 one, other = (Screen(2, "2 ranks", quiet=True) for _ in range(2))
 one.feed(0, b"hello\n")
 one.close("1 s")
@@ -133,8 +133,8 @@ def test_to_show_output_takes_a_tenth_of_the_time_at_most(monkeypatch):
             shows.append(now[0])
             now[0] += 1.0  # seconds that a huge row takes
 
-    monkeypatch.setattr(output, "_open_area", lambda screen: Area())
-    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(console, "_open_area", lambda screen: Area())
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
     screen = Screen(1, "one rank")
     for _ in range(60):
         now[0] += 0.5

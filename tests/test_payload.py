@@ -7,10 +7,11 @@ import threading
 import pytest
 import torch
 
-from course_lib import payload
 from course_lib.errors import UsageError
-from course_lib.request import Request
-from course_lib.results import Results, short
+from course_lib.launching import payload
+from course_lib.launching.results import Results
+from course_lib.launching.spec import Request
+from course_lib.text import short
 
 ONES = torch.ones(2)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import course_lib as cl
-from course_lib.profiled import memory_changes, read
+from course_lib.tracing.cuda import memory_changes, read
 
 
 def row(category, name, ts, dur, **args):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import course_lib as cl
-from course_lib import progress
 from course_lib.errors import UsageError
-from course_lib.exercises import NotYet, exercises
+from course_lib.exercises import progress
+from course_lib.exercises.checking import NotYet, exercises
 from tests.commands import Python
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes
@@ -62,7 +62,7 @@ def test_what_is_right_stays_right_after_a_restart():
 
 def test_two_writers_at_once_lose_nothing(kept):
     code = """
-from course_lib import progress
+from course_lib.exercises import progress
 for _ in range(500):
     progress.note("4.1", {!r})"""
     with ThreadPoolExecutor() as pool:
@@ -115,7 +115,7 @@ def test_a_notebook_whose_folder_was_deleted_keeps_progress_in_memory(tmp_path):
     folder.mkdir()
     code = f"""
 import importlib, os
-from course_lib import progress
+from course_lib.exercises import progress
 del os.environ["COURSE_LIB_PROGRESS"]
 os.chdir({str(folder)!r})
 os.rmdir({str(folder)!r})
@@ -237,7 +237,7 @@ def shard_indices(num_samples, rank, world_size):
 """
 SLOW_TO_START = """
 import time
-from course_lib import attempt
+from course_lib.exercises import attempt
 run = attempt.launcher.run
 attempt.launcher.run = lambda *_, **__: time.sleep(60)
 """

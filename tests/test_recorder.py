@@ -8,10 +8,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.modules import module as modules
 
-from course_lib import marks, recorder
-from course_lib.launcher import launch
-from course_lib.marks import Call, Op, Span
-from course_lib.timeline import happens_before, merge
+from course_lib.launching.launcher import launch
+from course_lib.tracing import profiler as marks
+from course_lib.tracing import ranks
+from course_lib.tracing.events import happens_before, merge
+from course_lib.tracing.profiler import Call, Op, Span
 
 MS = 1_000_000
 LAYER = 4 * (512 * 512 + 512)
@@ -198,7 +199,7 @@ def test_a_group_that_counts_from_one_again_is_another_group():
 
 
 def test_matmul_outside_of_regions_has_its_operators_name():
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         torch.ones(64, 64) @ torch.ones(64, 64)
     assert "matmul" in [mark.name for mark in tape.events]
 
@@ -206,7 +207,7 @@ def test_matmul_outside_of_regions_has_its_operators_name():
 def test_forward_backward_and_optimizer_are_regions():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
     regions = ("forward", "backward", "optimizer")
@@ -215,14 +216,14 @@ def test_forward_backward_and_optimizer_are_regions():
 
 
 def test_an_exception_passes_and_what_was_recorded_stays():
-    with pytest.raises(ZeroDivisionError), recorder.record() as tape:
+    with pytest.raises(ZeroDivisionError), ranks.record() as tape:
         torch.ones(64, 64) @ torch.ones(64, 64)
         raise ZeroDivisionError
     assert "matmul" in [mark.name for mark in tape.events]
 
 
 def test_an_exception_in_forward_closes_its_region():
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         with pytest.raises(RuntimeError):
             torch.nn.Linear(4, 4)(torch.ones(3, 5))
         torch.ones(64, 64) @ torch.ones(64, 64)
@@ -237,7 +238,7 @@ def patched():
 
 def test_hooks_and_patches_are_gone_afterwards():
     before = patched()
-    with recorder.record():
+    with ranks.record():
         during = patched()
     changed = [now is not then for now, then in zip(during, before, strict=True)]
     assert all(changed)
@@ -245,7 +246,7 @@ def test_hooks_and_patches_are_gone_afterwards():
 
 
 def test_a_recording_over_its_limit_is_cut_and_says_so():
-    with recorder.record(limit=10) as tape:
+    with ranks.record(limit=10) as tape:
         for _ in range(30):
             torch.ones(64, 64) @ torch.ones(64, 64)
     assert [mark.kind for mark in tape.events][-1] == "cut"
@@ -254,9 +255,9 @@ def test_a_recording_over_its_limit_is_cut_and_says_so():
 
 def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch):
     model = torch.nn.Linear(2, 2)
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         model(torch.ones(2))
-        monkeypatch.setattr(recorder, "SECONDS", 0.0)
+        monkeypatch.setattr(ranks, "SECONDS", 0.0)
         model(torch.ones(2))
         model(torch.ones(2))
     kinds = [(mark.kind, mark.name) for mark in tape.events]
@@ -266,7 +267,7 @@ def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch):
 
 def test_a_second_profiler_in_the_block_is_told():
     told = pytest.warns(UserWarning, match="another profiler")
-    with told, recorder.record() as tape, torch.profiler.profile():
+    with told, ranks.record() as tape, torch.profiler.profile():
         torch.ones(2) + 1
     assert tape.events == ()
 
@@ -330,7 +331,7 @@ def talk(rank):
 
 def rank_main(rank, world_size, folder):
     os.environ["AGAIN"] = os.path.join(folder, "again")
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         store = dist.FileStore(os.path.join(folder, "store"), 2)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
         train(rank)
@@ -419,10 +420,10 @@ def test_a_second_process_group_in_one_process_is_matched_too(tapes, trace):
 
 FORKED = """
 import os
-from course_lib import recorder
+from course_lib.tracing import ranks
 import torch
 if os.fork() == 0:
-    with recorder.record() as tape:
+    with ranks.record() as tape:
         torch.ones(64, 64) @ torch.ones(64, 64)
     print(*[mark.name for mark in tape.events], flush=True)
     os._exit(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib import release, rules
+from course_lib.authoring import lint, release
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 ADD = f"def add(a, b):\n    {BEGIN}\n    # a comment\n\n    return a + b\n    {END}"
@@ -84,7 +84,7 @@ def stub(*lines):
 
 def wrong(made):
     """The one problem of a notebook."""
-    (found,) = rules.problems(made)
+    (found,) = lint.problems(made)
     return found
 
 
@@ -417,7 +417,7 @@ def test_check_of_named_notebooks_leaves_the_others_alone(root):
 
 
 def test_a_notebook_as_the_rules_want_it_has_no_problem():
-    assert rules.problems(usual()) == []
+    assert lint.problems(usual()) == []
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_a_marker_in_a_text_is_refused_since_it_would_be_released(kind, line):
 def test_a_text_may_speak_of_a_solution():
     made = usual()
     made.cells[0].source = "# At the end: solution and hints\nBegin. Solution below."
-    assert rules.problems(made) == []
+    assert lint.problems(made) == []
 
 
 @pytest.mark.parametrize(
@@ -523,8 +523,8 @@ def test_a_check_is_locked():
 def test_a_graded_cell_is_named_as_a_check():
     made = usual()
     made.cells.insert(3, graded("check-it", "1"))
-    assert all("not named as check-4-1" in text for text in rules.problems(made))
-    assert rules.problems(made)
+    assert all("not named as check-4-1" in text for text in lint.problems(made))
+    assert lint.problems(made)
 
 
 @pytest.mark.parametrize("tag", ["raises-exception", "nbval-skip"])
@@ -543,7 +543,7 @@ def test_no_comment_may_keep_a_cell_from_being_tested():
 def test_a_cell_may_have_its_output_compared():
     made = usual()
     made.cells.append(cell("sum", "1 + 1", tags=["nbval-check-output"]))
-    assert rules.problems(made) == []
+    assert lint.problems(made) == []
 
 
 def test_an_answer_comes_before_its_check():
@@ -561,7 +561,7 @@ def test_a_check_has_an_answer():
 def test_an_exercise_may_have_two_answers():
     made = usual()
     made.cells.insert(2, graded("answer-4-1-more", ADD))
-    assert rules.problems(made) == []
+    assert lint.problems(made) == []
 
 
 def test_two_cells_do_not_share_an_id():

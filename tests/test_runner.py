@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course_lib import runner
+from course_lib.authoring import execute
 
 DRAW = "import matplotlib.pyplot as plt; plt.plot([1, 2]);"
 
@@ -20,7 +20,7 @@ def notebook(tmp_path, *sources):
 
 def test_outputs_are_saved_with_their_counts_and_without_times(tmp_path):
     path = notebook(tmp_path, "1 + 1", "print('hello')")
-    assert runner.main(["--save", str(path)]) == 0
+    assert execute.main(["--save", str(path)]) == 0
     first, second = nbformat.read(path, as_version=4).cells
     assert first.outputs[0].data["text/plain"] == "2"
     assert (first.execution_count, second.execution_count) == (1, 2)
@@ -29,53 +29,53 @@ def test_outputs_are_saved_with_their_counts_and_without_times(tmp_path):
 
 def test_saving_twice_gives_the_same_bytes(tmp_path):
     path = notebook(tmp_path, "1 + 1", DRAW)
-    runner.main(["--save", str(path)])
+    execute.main(["--save", str(path)])
     once = path.read_bytes()
-    runner.main(["--save", str(path)])
+    execute.main(["--save", str(path)])
     assert path.read_bytes() == once
 
 
 def test_outputs_are_stale_once_the_code_has_changed(tmp_path):
     path = notebook(tmp_path, "1 + 1")
-    runner.main(["--save", str(path)])
+    execute.main(["--save", str(path)])
     saved = nbformat.read(path, as_version=4)
-    assert not runner.stale(saved)
+    assert not execute.stale(saved)
     saved.cells[0].source = "1 + 2"
-    assert runner.stale(saved)
+    assert execute.stale(saved)
 
 
 def test_a_failing_cell_is_reported_and_nothing_is_saved(tmp_path, capsys):
     path = notebook(tmp_path, "1 / 0")
     before = path.read_bytes()
-    assert runner.main(["--save", str(path)]) == 1
+    assert execute.main(["--save", str(path)]) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 
 def test_too_much_output_is_refused_with_the_cell(tmp_path, capsys):
     path = notebook(tmp_path, "1 + 1", "print('x' * 500_000)")
-    assert runner.main(["--save", str(path)]) == 1
+    assert execute.main(["--save", str(path)]) == 1
     assert "cell cell-1 alone has" in capsys.readouterr().err
 
 
 def test_sliders_are_replaced_by_a_sentence(tmp_path):
     source = "from ipywidgets import IntSlider; IntSlider()"
     path = notebook(tmp_path, source)
-    assert runner.main(["--save", str(path)]) == 0
+    assert execute.main(["--save", str(path)]) == 0
     saved = nbformat.read(path, as_version=4)
     assert "sliders" in saved.cells[0].outputs[0].data["text/plain"]
     assert "widgets" not in saved.metadata
 
 
 def test_a_missing_notebook_is_named(tmp_path, capsys):
-    assert runner.main([str(tmp_path / "none.ipynb")]) == 1
+    assert execute.main([str(tmp_path / "none.ipynb")]) == 1
     assert "none.ipynb" in capsys.readouterr().err
 
 
 def test_without_save_the_file_stays_as_it_was(tmp_path):
     path = notebook(tmp_path, "1 + 1")
     before = path.read_bytes()
-    assert runner.main([str(path)]) == 0
+    assert execute.main([str(path)]) == 0
     assert path.read_bytes() == before
 
 
@@ -85,7 +85,7 @@ def test_a_mistake_on_purpose_is_kept(tmp_path, tag):
     written = nbformat.read(path, as_version=4)
     written.cells[0].metadata["tags"] = [tag]
     nbformat.write(written, path)
-    assert runner.main(["--save", str(path)]) == 0
+    assert execute.main(["--save", str(path)]) == 0
     assert (
         nbformat.read(path, as_version=4).cells[0].outputs[0].ename
         == "ZeroDivisionError"
@@ -94,7 +94,7 @@ def test_a_mistake_on_purpose_is_kept(tmp_path, tag):
 
 def test_the_folder_of_this_machines_python_is_not_kept(tmp_path):
     path = notebook(tmp_path, "import sys; print(sys.base_prefix + '/lib')")
-    runner.main(["--save", str(path)])
+    execute.main(["--save", str(path)])
     (cell,) = nbformat.read(path, as_version=4).cells
     assert cell.outputs[0].text == "/usr/lib\n"
 
@@ -108,6 +108,6 @@ line.update({}, raw=True)
 
 def test_a_line_that_was_taken_away_again_is_not_kept(tmp_path):
     path = notebook(tmp_path, GONE)
-    runner.main(["--save", str(path)])
+    execute.main(["--save", str(path)])
     (cell,) = nbformat.read(path, as_version=4).cells
     assert cell.outputs == []

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from course_lib import shortage
+from course_lib.launching import shortage
 
 NO_ROOM = "[Errno 28] No space left on device"
 

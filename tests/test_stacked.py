@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from course_lib import stacked
 from course_lib.errors import UsageError
-from course_lib.stacked import METRICS, Plan
+from course_lib.studies import stacked
+from course_lib.studies.stacked import METRICS, Plan
 from tests import trainings
 from tests.trainings import make
 

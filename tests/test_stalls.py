@@ -2,17 +2,17 @@
 
 import pytest
 
-from course_lib.answers import Answer
-from course_lib.calls import Call
-from course_lib.errors import Frame
-from course_lib.proc import Activity
-from course_lib.stalls import Standing, Watch, standing
+from course_lib.launching.watchdog.responder import Answer
+from course_lib.launching.watchdog.stall import Standing, Watch, standing
+from course_lib.stacks import Frame
+from course_lib.system.processes import Activity
+from course_lib.tracing.flight_recorder import Call
 
 CELL = "/tmp/ipykernel_7/1.py"
 TORCH = "/lib/python3/site-packages/torch"
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
 LOGGER = f"{TORCH}/distributed/c10d_logger.py"
-RENDEZVOUS = "/course/course_lib/rendezvous.py"
+RENDEZVOUS = "/course/course_lib/launching/rendezvous.py"
 LEARNER = Frame(CELL, 3, "train")
 THREADING = "/lib/python3/threading.py"
 WAITS = [Standing(0, "waits", "barrier"), Standing(1, "waits", "all_reduce")]
@@ -21,7 +21,7 @@ WAITS = [Standing(0, "waits", "barrier"), Standing(1, "waits", "all_reduce")]
 @pytest.fixture(autouse=True)
 def libraries(monkeypatch):
     """Paths of the recorded stacks count as libraries."""
-    monkeypatch.setattr("course_lib.errors._LIBRARIES", ("/lib/", "/course/"))
+    monkeypatch.setattr("course_lib.stacks._LIBRARIES", ("/lib/", "/course/"))
 
 
 def asleep(*seconds):

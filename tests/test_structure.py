@@ -1,4 +1,4 @@
-"""The package is flat, its imports run one way, and its public names are there."""
+"""Folders show the architecture: imports run one way between them, up one list."""
 
 import ast
 import graphlib
@@ -11,13 +11,19 @@ import pytest
 import course_lib
 
 ROOT = Path(course_lib.__file__).parent
+# from the ground up: each may import what stands before it, and nothing behind it
+ORDER = (
+    *("text", "errors", "stacks", "colors", "display", "data", "findings"),
+    *("system", "accelerators", "tracing", "plots", "launching", "studies"),
+    *("exercises", "checkup", "authoring", "grading"),
+    "__main__",
+)
 
 
 def dotted(path):
-    """`checks.stage04.shards`; a package by its folder."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
+    """`launching.watchdog.stall`; a package by its folder, the face as ""."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
 
 
 MODULES = {dotted(path): path for path in ROOT.rglob("*.py")}
@@ -25,18 +31,67 @@ MODULES = {dotted(path): path for path in ROOT.rglob("*.py")}
 
 def imports(path):
     """The modules of the package that a module imports, at its head or inside."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("course_lib"):
-            home = node.module.removeprefix("course_lib").lstrip(".")
-            found |= {home, *(f"{home}.{a.name}".lstrip(".") for a in node.names)}
-    return found & set(MODULES)
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            names.add(node.module)
+    inner = (name.partition(".") for name in names)
+    return {rest for top, _, rest in inner if top == "course_lib"} & set(MODULES)
 
 
-def test_imports_run_one_way():
-    graph = {name: imports(path) for name, path in MODULES.items()}
-    order = list(graphlib.TopologicalSorter(graph).static_order())
-    assert order.index("timeline") < order.index("recorder") < order.index("launcher")
+GRAPH = {name: imports(path) for name, path in MODULES.items()}
+
+
+def test_everything_in_the_package_has_its_place_in_the_order():
+    assert {name.partition(".")[0] for name in MODULES} - {""} == set(ORDER)
+
+
+def test_imports_between_folders_run_one_way():
+    place = {name: number for number, name in enumerate(ORDER)}
+    arrows = {
+        (module.partition(".")[0], target.partition(".")[0])
+        for module, targets in GRAPH.items()
+        for target in targets
+        if module and target
+    }
+    assert [pair for pair in arrows if place[pair[0]] < place[pair[1]]] == []
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({module.rpartition(".")[0] for module in MODULES} - {""})
+)
+def test_imports_within_a_folder_run_one_way(folder):
+    """Between its modules and folders, each folder taken as one."""
+    graph, depth = {}, folder.count(".") + 2
+    for module, targets in GRAPH.items():
+        own = [name for name in targets if name.startswith(f"{folder}.")]
+        if module.startswith(f"{folder}."):
+            unit = ".".join(module.split(".")[:depth])
+            units = {".".join(name.split(".")[:depth]) for name in own}
+            graph.setdefault(unit, set()).update(units - {unit})
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
+def test_no_module_imports_the_face_of_the_package(module):
+    tree = ast.parse(MODULES[module].read_text())
+    plain = [
+        alias.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Import)
+        for alias in n.names
+    ]
+    assert "course_lib" not in plain
+    named = [
+        alias.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ImportFrom) and n.module == "course_lib"
+        for alias in n.names
+    ]
+    assert set(named) <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", course_lib.__all__)
@@ -46,16 +101,21 @@ def test_every_public_name_is_there_and_says_what_it_is(name):
     assert value.__doc__
 
 
+def test_no_folder_has_the_name_of_something_public():
+    # once such a folder is imported, Python would find it in place of the other
+    assert not set(ORDER) & set(course_lib.__all__)
+
+
 def test_an_unknown_name_is_refused_as_everywhere():
     with pytest.raises(AttributeError, match="has no attribute 'lunch'"):
         _ = course_lib.lunch
 
 
 def test_a_rank_of_a_check_imports_no_matplotlib():
-    checks = sorted(name for name in MODULES if name.startswith("checks."))
+    checks = sorted(name for name in MODULES if name.startswith("exercises.stages."))
     imported = "\n".join(f"import course_lib.{name}" for name in checks)
-    found = "[name in sys.modules for name in ('torch', 'matplotlib')]"
-    code = f"{imported}\nimport sys; print({found})"
+    loaded = "[name in sys.modules for name in ('torch', 'matplotlib')]"
+    code = f"{imported}\nimport sys; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[True, False]\n"
 

@@ -6,9 +6,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-from course_lib import frame, study_plots
 from course_lib.errors import UsageError
-from course_lib.study import Study
+from course_lib.plots import figure, trainings
+from course_lib.studies.study import Study
 from tests.figures import close_figures, no_warnings, texts, title  # noqa: F401
 
 # two seeds; 64 images take fewer steps at the rate 1, and 128 as many as 64
@@ -63,7 +63,7 @@ def edges(ax, number=0):
 
 
 def test_throughput_shows_medians_with_a_band_from_slowest_to_fastest():
-    ax = study_plots.plot_throughput(RATES)
+    ax = trainings.plot_throughput(RATES)
     expected = [(2, 200), (4, 400), (8, 800), (16, 810), (32, 820)]
     assert points(ax, "1 rank") == expected
     assert edges(ax)[:2] == [(2, 180, 900), (4, 400, 400)]
@@ -75,14 +75,14 @@ def test_throughput_shows_medians_with_a_band_from_slowest_to_fastest():
 
 
 def test_the_ideal_of_throughput_goes_on_as_the_smallest_batch_begins():
-    first, last = points(study_plots.plot_throughput(RATES), "ideal")
+    first, last = points(trainings.plot_throughput(RATES), "ideal")
     assert first == (2, 200)
     assert last[1] / last[0] == pytest.approx(100)
     assert last[1] == pytest.approx(1.5 * 1600)
 
 
 def test_the_title_of_throughput_says_from_where_on_it_is_flat():
-    ax = study_plots.plot_throughput(RATES, source="here")
+    ax = trainings.plot_throughput(RATES, source="here")
     flat = "More images per second, then flat: 1 rank from 8 and 2 ranks from 32 on"
     assert title(ax).replace("\n", " ") == flat
     assert "2 ranks: 2: 75, 4: 200, 8: 400, 16: 800 and 32: 1,600" in ax.alt_text
@@ -91,33 +91,33 @@ def test_the_title_of_throughput_says_from_where_on_it_is_flat():
 
 
 def test_the_sizes_themselves_are_the_ticks_every_second_one_if_there_are_many():
-    assert ticks(study_plots.plot_throughput(RATES)) == ["2", "4", "8", "16", "32"]
+    assert ticks(trainings.plot_throughput(RATES)) == ["2", "4", "8", "16", "32"]
     many = {"1 rank": {2**k: [2**k] for k in range(1, 15)}}
-    assert ticks(study_plots.plot_throughput(many))[-2:] == ["2,048", "8,192"]
+    assert ticks(trainings.plot_throughput(many))[-2:] == ["2,048", "8,192"]
 
 
 def test_the_order_of_sizes_does_not_matter():
     turned = {"1 rank": dict(reversed(RATES["1 rank"].items()))}
-    ax = study_plots.plot_throughput(turned)
+    ax = trainings.plot_throughput(turned)
     assert points(ax, "1 rank")[0] == (2, 200)
 
 
 def test_throughput_of_one_batch_size_is_a_point():
-    ax = study_plots.plot_throughput({"1 rank": {8: [100.0]}})
+    ax = trainings.plot_throughput({"1 rank": {8: [100.0]}})
     assert points(ax, "1 rank") == [(8, 100)]
 
 
 @pytest.mark.parametrize("rates", [{}, {"1 rank": {}}])
 def test_throughput_without_batch_sizes_is_refused(rates):
     with pytest.raises(UsageError, match="cannot draw images per second: found no"):
-        study_plots.plot_throughput(rates)
+        trainings.plot_throughput(rates)
 
 
 # --- steps to the target
 
 
 def test_steps_are_those_of_the_best_rate_with_a_band_over_the_seeds():
-    upper, lower = study_plots.plot_steps(STUDY)
+    upper, lower = trainings.plot_steps(STUDY)
     assert points(upper, "mean of seeds") == [(16, 400), (32, 200), (64, 160)] + [
         (128, 160)
     ]
@@ -131,7 +131,7 @@ def test_steps_are_those_of_the_best_rate_with_a_band_over_the_seeds():
 
 
 def test_perfect_scaling_halves_the_steps_with_each_doubling():
-    upper, _ = study_plots.plot_steps(STUDY)
+    upper, _ = trainings.plot_steps(STUDY)
     (size, steps), (last, least) = points(upper, "perfect scaling")
     assert (size, steps) == (16, 400)
     assert last * least == pytest.approx(16 * 400)
@@ -139,7 +139,7 @@ def test_perfect_scaling_halves_the_steps_with_each_doubling():
 
 
 def test_the_rules_begin_at_the_smallest_batch_and_stay_in_the_picture():
-    _, lower = study_plots.plot_steps(STUDY)
+    _, lower = trainings.plot_steps(STUDY)
     assert points(lower, "linear rule") == [(16, 0.25), (32, 0.5), (64, 1), (128, 2)]
     root = [0.25 * 2 ** (k / 2) for k in range(4)]
     np.testing.assert_allclose(line(lower, "square-root rule").get_ydata(), root)
@@ -148,13 +148,13 @@ def test_the_rules_begin_at_the_smallest_batch_and_stay_in_the_picture():
 
 def test_a_rule_that_leaves_the_picture_ends_there():
     steps = {size: [[100]] for size in (16, 32, 64, 128, 256)}
-    _, lower = study_plots.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
+    _, lower = trainings.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
     assert points(lower, "linear rule") == [(16, 0.5), (32, 1)]
     assert len(points(lower, "square-root rule")) == 3
 
 
 def test_the_title_says_what_a_doubling_saves_at_either_end():
-    upper, lower = study_plots.plot_steps(STUDY)
+    upper, lower = trainings.plot_steps(STUDY)
     assert shares(upper) == ["50 %", "0 %"]
     assert "16: 400 steps, rate 0.25; 32: 200 steps, rate 0.5" in upper.alt_text
     assert "measured on a table" in texts(lower)
@@ -162,12 +162,12 @@ def test_the_title_says_what_a_doubling_saves_at_either_end():
 
 def test_a_doubling_is_told_also_of_a_study_in_larger_steps():
     steps = {4: [[1600]], 64: [[100]], 1024: [[25]]}
-    upper, _ = study_plots.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
+    upper, _ = trainings.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
     assert shares(upper) == ["50 %", "29 %"]
 
 
 def test_a_fit_is_a_curve_through_twice_the_least_at_its_knee():
-    upper, lower = study_plots.plot_steps(STUDY, fit=(100, 48))
+    upper, lower = trainings.plot_steps(STUDY, fit=(100, 48))
     x, y = line(upper, "fit").get_data()
     np.testing.assert_allclose(y, 100 * (1 + 48 / x))
     assert (x[0], x[-1]) == pytest.approx((16, 128))
@@ -178,7 +178,7 @@ def test_a_fit_is_a_curve_through_twice_the_least_at_its_knee():
 
 def test_another_study_is_drawn_as_crosses_in_both_panels():
     live = Study(STUDY.target, (0.5,), {16: [[440, 460]], 64: [[None, 1]], 128: [[7]]})
-    upper, lower = study_plots.plot_steps(STUDY, live=live)
+    upper, lower = trainings.plot_steps(STUDY, live=live)
     assert points(upper, "run here") == [(16, 450), (128, 7)]
     assert points(lower, "live") == [(16, 0.5), (128, 0.5)]
     assert line(upper, "run here").get_linestyle() == "None"
@@ -187,14 +187,14 @@ def test_another_study_is_drawn_as_crosses_in_both_panels():
 
 def test_a_batch_size_that_a_seed_never_brought_to_the_target_is_left_out():
     steps = {16: [[400]], 32: [[None]], 64: [[100]]}
-    upper, _ = study_plots.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
+    upper, _ = trainings.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
     assert points(upper, "mean of seeds") == [(16, 400), (64, 100)]
 
 
 def test_fewer_than_two_batch_sizes_make_no_curve():
     steps = {16: [[400]], 32: [[None]]}
     with pytest.raises(UsageError, match="found 1 batch sizes that reached the target"):
-        study_plots.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
+        trainings.plot_steps(Study(("val_error", 0.1), (0.5,), steps))
 
 
 # --- cost and time
@@ -215,7 +215,7 @@ def filled(ax):
 
 
 def plot_pareto(points=POINTS, **options):
-    return study_plots.plot_pareto(
+    return trainings.plot_pareto(
         points, xlabel="cost (GPU hours)", ylabel="time (days)", **options
     )
 
@@ -228,7 +228,7 @@ def test_a_point_that_no_other_beats_in_both_is_on_the_front():
 
 
 def test_two_equal_points_are_both_on_the_front():
-    ax = study_plots.plot_pareto({1: (1, 1), 2: (1, 1)}, xlabel="x", ylabel="y")
+    ax = trainings.plot_pareto({1: (1, 1), 2: (1, 1)}, xlabel="x", ylabel="y")
     found = [one.get_markerfacecolor() for one in ax.lines if one.get_marker() == "o"]
     assert len(found) == 2 and "white" not in found
 
@@ -259,20 +259,20 @@ def test_without_a_choice_the_title_says_how_to_read_it():
 
 @pytest.mark.parametrize(
     "plot",
-    [lambda **ax: study_plots.plot_throughput(RATES, **ax), plot_pareto],
+    [lambda **ax: trainings.plot_throughput(RATES, **ax), plot_pareto],
     ids=["throughput", "pareto"],
 )
 def test_a_figure_has_the_common_frame_and_takes_axes(plot):
     ax = plot()
-    assert ax.figure.get_figwidth() == frame.WIDTH
+    assert ax.figure.get_figwidth() == figure.WIDTH
     assert ax.alt_text.startswith(title(ax).replace("\n", " "))
     _, given = matplotlib.pyplot.subplots()
     assert plot(ax=given) is given
 
 
 def test_steps_take_two_axes_and_have_the_common_frame():
-    axes = study_plots.plot_steps(STUDY)
+    axes = trainings.plot_steps(STUDY)
     assert axes.shape == (2,)
-    assert axes[0].figure.get_figwidth() == frame.WIDTH
+    assert axes[0].figure.get_figwidth() == figure.WIDTH
     _, given = matplotlib.pyplot.subplots(2)
-    assert [*study_plots.plot_steps(STUDY, ax=given)] == [*given]
+    assert [*trainings.plot_steps(STUDY, ax=given)] == [*given]

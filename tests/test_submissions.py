@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.errors import UsageError
-from course_lib.grading import archives
-from course_lib.grading.submissions import LARGEST, Refused, collect
+from course_lib.grading.handed_in import archives
+from course_lib.grading.handed_in.submissions import LARGEST, Refused, collect
 
 NOTEBOOK = b'{"cells": []}'
 MOODLE = "Jane Doe_123_assignsubmission_file_"

@@ -13,8 +13,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import course_lib as cl
-from course_lib import kept, launcher, machine, stacked, sweeps
 from course_lib.errors import LaunchError, LaunchInterrupted, UsageError
+from course_lib.launching import launcher
+from course_lib.studies import cache, stacked
+from course_lib.studies import sweep as sweeps
+from course_lib.system import host
 from tests import kernels, trainings
 from tests.leftovers import becomes
 from tests.trainings import make
@@ -318,10 +321,10 @@ def found(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_LIB_CACHE", str(tmp_path_factory.mktemp("study")))
         whole = study(batch_sizes=sizes, **options)
-        files = sorted(path.name for path in kept.folder().iterdir())
+        files = sorted(path.name for path in cache.folder().iterdir())
         patch.setenv("COURSE_LIB_CACHE", str(tmp_path_factory.mktemp("sweeps")))
         own = {n: sweep(batch_size=n, target=TARGET, **options) for n in sizes}
-        assert files == sorted(path.name for path in kept.folder().iterdir())
+        assert files == sorted(path.name for path in cache.folder().iterdir())
     return whole, own
 
 
@@ -359,7 +362,7 @@ def test_a_study_is_found_again_by_its_ranks(folder):
 
 @pytest.mark.slow
 def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, trained):
-    monkeypatch.setattr(machine, "usable_cores", lambda: 1)
+    monkeypatch.setattr(host, "usable_cores", lambda: 1)
     sizes = [128, 64, 32, 16, 8]
     options = {"steps": 800, "rates": (0.1, 0.2, 0.3), "target": ("val_error", -1)}
 

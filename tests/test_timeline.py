@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
-from course_lib.ledger import Change, Transfer
-from course_lib.timeline import Event, Mark, Trace, happens_before, merge
+from course_lib.accelerators.memory import Change, Transfer
+from course_lib.tracing.events import Event, Mark, Trace, happens_before, merge
 
 
 def compute(rank, start, stop, name="forward"):

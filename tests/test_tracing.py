@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
-from course_lib.tracing import trace
-from course_lib.virtual import machine
+from course_lib.tracing.record import trace
 
 
 def names(result, rank=None, kind="compute"):

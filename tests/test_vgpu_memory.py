@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.inventory import memory
-from course_lib.ledger import KINDS
-from course_lib.tracing import trace
-from course_lib.virtual import machine
+from course_lib.accelerators.memory import KINDS
+from course_lib.accelerators.usage import memory
+from course_lib.accelerators.virtual import machine
+from course_lib.tracing.record import trace
 
 MB = 1_000_000
 

@@ -11,7 +11,7 @@ from tests.commands import Python
 
 ROOT = Path(__file__).parents[1]
 RUN = "import sys; from tests import operators; operators.main(sys.argv[1:])"
-SOURCES = ("course_lib/vgpu/*.py", "tests/operators.py")
+SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/operators.py")
 
 # name -> why it cannot agree; one that agrees after all has to leave this list
 KNOWN = {

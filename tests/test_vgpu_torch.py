@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils import flop_counter
 
-from course_lib.vgpu import VirtualTensor
+from course_lib.accelerators.vgpu import VirtualTensor
 
 aten = torch.ops.aten
 
@@ -160,7 +160,7 @@ def composites(devs):
 
 def scalars(devs):
     """item() no longer reads by aten::_local_scalar_dense: the host does not wait."""
-    from course_lib.virtual import machine
+    from course_lib.accelerators.virtual import machine
 
     x = torch.ones(10_000_000, device=devs[0]).sum()
     assert x.item() == 1e7 and machine.clock.host >= machine.clock.free[0]
@@ -205,7 +205,7 @@ def step_hooks(devs):
         optimizer._global_optimizer_post_hooks,
     )
     homes = {hook.__module__ for own in hooks for hook in own.values()}
-    assert any(home.startswith("course_lib.vgpu") for home in homes)
+    assert any(home.startswith("course_lib.accelerators.vgpu") for home in homes)
 
 
 def files(devs):

@@ -5,7 +5,7 @@ import contextlib
 import math
 from pathlib import Path
 
-from course_lib.grading.limits import Limits
+from course_lib.grading.run.limits import Limits
 
 _ROOT = Path(__file__).parents[2]
 _ABOUT = (

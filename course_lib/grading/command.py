@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from course_lib.errors import CourseError, UsageError
-from course_lib.grading import arguments, grades, jail, submissions, wording
-from course_lib.grading.assignment import NO_EXERCISE, load
+from course_lib.grading import arguments, grades
 from course_lib.grading.desk import Desk
 from course_lib.grading.gradebook import Gradebook
-from course_lib.grading.grader import Grader, Options
+from course_lib.grading.handed_in import submissions
+from course_lib.grading.notebook.assignment import NO_EXERCISE, load
+from course_lib.grading.report import wording
+from course_lib.grading.run import sandbox
+from course_lib.grading.run.grader import Grader, Options
 
 _FAILED, _INTERRUPTED = 2, 130  # exit statuses
 
@@ -72,7 +75,7 @@ class _Here:
     """This machine, as a place where notebooks run."""
 
     jobs = max(1, min(8, (os.cpu_count() or 2) // 2))  # a check starts ranks of its own
-    without_sandbox, grader = staticmethod(jail.missing), Grader
+    without_sandbox, grader = staticmethod(sandbox.missing), Grader
 
 
 def _place(address):
@@ -80,7 +83,7 @@ def _place(address):
     if address is None:
         return contextlib.nullcontext(_Here)
     try:
-        from course_lib.grading.cluster import Cluster
+        from course_lib.grading.run.cluster import Cluster
     except ImportError as error:
         raise UsageError(
             f"--cluster needs {error.name}. Install it here and where the workers run:"
@@ -93,7 +96,7 @@ def _report(desk, asked):
     """Show and write what was found; the exit status comes back."""
     from rich.console import Console
 
-    from course_lib.grading import files, pages, table
+    from course_lib.grading.report import files, pages, table
 
     found, others = _exercises(desk.graded())
     written = True

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from course_lib.grading import gradebook
 from course_lib.grading.gradebook import Gradebook
-from course_lib.grading.submissions import Submission
+from course_lib.grading.handed_in.submissions import Submission
 
 
 class Desk:
@@ -25,7 +25,7 @@ class Desk:
 
         `grader` has a method `grade` that may be called from several threads.
         """
-        from course_lib.grading.bar import Progress
+        from course_lib.grading.report.bar import Progress
 
         self.left = len(handed)
         with Progress(self.left) as progress, _pool(jobs) as pool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from course_lib import release
+from course_lib.authoring import release
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade
 

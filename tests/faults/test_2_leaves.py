@@ -162,8 +162,8 @@ cl.launch(train, world_size=1)"""
 
 @pytest.mark.fault(2, "SIGKILL of the process server")
 def test_a_killed_server_is_replaced(kernel):
-    find = "__import__('course_lib.server').server.current().process.pid"
-    process = psutil.Process(int(value(kernel, find)))
+    kernel.run("from course_lib.launching import server")
+    process = psutil.Process(int(value(kernel, "server.current().process.pid")))
     process.kill()
     assert becomes(lambda: not lives(process))
     assert launches(kernel)
@@ -184,11 +184,13 @@ cl.launch(train, world_size=1)"""
     text = failed(kernel, cell)
     assert "ended, and the ranks with it. Launch again" in text
     # a process that is killed ends when its memory is given back
-    kernel.run("from course_lib import server; server._current.process.wait()")
+    kernel.run(
+        "from course_lib.launching import server; server._current.process.wait()"
+    )
     assert launches(kernel)
 
 
 def test_a_server_that_was_closed_is_replaced(kernel):
-    close = "from course_lib import server; server.close(); server.close()"
+    close = "from course_lib.launching import server; server.close(); server.close()"
     assert error(kernel.run(close)) is None
     assert launches(kernel)

@@ -38,7 +38,7 @@ def test_an_interrupt_stops_all_ranks_and_shows_where_they_were(kernel, times):
     assert launches(kernel)
 
 
-STOP_SERVER = """from course_lib import server
+STOP_SERVER = """from course_lib.launching import server
 import signal
 os.kill(server.current().process.pid, signal.SIGSTOP)"""
 NEW_SERVER = "os.environ['TORCH_SOMETHING'] = str(time.time())"
@@ -108,7 +108,7 @@ server.wire.receive = interrupted"""
 )
 @pytest.mark.parametrize("fn", ["rank_of", "lambda rank, world_size: 1 / 0"])
 def test_an_interrupt_in_tear_down_leaves_nothing(kernel, trap, fn):
-    before = f"from course_lib import server\nimport signal\n{trap}"
+    before = f"from course_lib.launching import server\nimport signal\n{trap}"
     text = error(kernel.run(f"{before}\ncl.launch({fn}, world_size=2)"))
     assert "interrupted" in text or "ZeroDivisionError" in text
     assert "Traceback" not in text
@@ -117,7 +117,7 @@ def test_an_interrupt_in_tear_down_leaves_nothing(kernel, trap, fn):
 
 @pytest.mark.fault(4, "interrupted while a failure is reported")
 def test_an_interrupt_while_a_failure_is_reported_is_heard(kernel):
-    cell = """from course_lib import launcher
+    cell = """from course_lib.launching import launcher
 import signal
 fail = launcher._Launch._fail
 def interrupted(self):

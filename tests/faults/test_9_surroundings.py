@@ -7,10 +7,10 @@ from tests.faults.cells import failed, launches, value
 
 # what a process would notice; the random state as a number that it leads to
 STATE = """import random, numpy, signal, resource, warnings
-from course_lib import zygote
+from course_lib.launching import forkserver
 def state(rank=0, world_size=1):
     # what the server imports while it is idle leaves traces, too
-    [__import__(name) for name in zygote.ahead()]
+    [__import__(name) for name in forkserver.ahead()]
     old = os.umask(0)
     os.umask(old)
     environ = {k: v for k, v in os.environ.items() if k not in ours}

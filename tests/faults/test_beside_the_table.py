@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from course_lib.errors import LaunchError, LaunchInterrupted, LaunchTimeout
-from course_lib.launcher import launch
+from course_lib.launching.launcher import launch
+from tests import forked
 from tests.faults.cells import fault
 from tests.kernels import Kernel
 from tests.leftovers import becomes, lives
@@ -83,7 +84,7 @@ def test_importing_the_package_in_a_kernel_starts_the_server():
         def commands():  # that of a process which is being started is empty at first
             return [" ".join(child.cmdline()) for child in own.children()]
 
-        assert becomes(lambda: ["zygote.main" in one for one in commands()] == [True])
+        assert becomes(lambda: [forked.SERVER in one for one in commands()] == [True])
     finally:
         kernel.close()
 

@@ -1,0 +1,74 @@
+"""The clock of the virtual GPUs: when the host, the devices and the links are free.
+
+Every device is a queue, as one CUDA stream is: the host launches operators and runs
+ahead, a device works them off in order. Nothing here measures anything: all times are
+modelled, in seconds, and the same in every run.
+"""
+
+from __future__ import annotations
+
+from course_lib.accelerators.hardware import Link, transfer_time
+from course_lib.accelerators.memory import Transfer
+from course_lib.accelerators.phases import Region
+
+HOST = -1  # the index of the host among the devices
+
+
+class Tape:
+    """What ran while the clock was watched, in the order of the launches."""
+
+    def __init__(self, start: float):
+        self.start = start
+        self.operators: list[tuple[int, float, float, Region | None]] = []
+        self.transfers: list[Transfer] = []
+
+
+class Clock:
+    """The modelled time of a host with `names` of devices, in seconds since zero."""
+
+    def __init__(self, names: tuple[str, ...], *, link: Link, host_link: Link, launch):
+        self.names, self.link, self.host_link = names, link, host_link
+        self.launch = launch
+        self.host, self.free = 0.0, [0.0] * len(names)
+        self.region: Region | None = None
+        self.tape: Tape | None = None
+
+    def operate(self, index: int, seconds: float) -> None:
+        """Launch an operator that lasts `seconds` on a device."""
+        self.host += self.launch
+        start = max(self.host, self.free[index])
+        self.free[index] = stop = start + seconds
+        if self.tape is not None:
+            self.tape.operators.append((index, start, stop, self.region))
+
+    def copy(self, source: int, target: int, *, bytes: int, name="copy", wait=True):
+        """Launch a copy; with the host it waits for the end unless `wait` is False.
+
+        PyTorch lets a copy wait for the queues of both devices, and both for the copy:
+        https://docs.pytorch.org/docs/stable/notes/cuda.html
+        """
+        self.host += self.launch
+        ends = [index for index in (source, target) if index != HOST]
+        link = self.link if len(ends) == 2 else self.host_link
+        start = max([self.host, *(self.free[index] for index in ends)])
+        stop = start + transfer_time(link, bytes)
+        for index in ends:
+            self.free[index] = stop
+        if len(ends) == 1 and wait:
+            self.host = stop
+        if self.tape is not None:
+            names = ("cpu" if i == HOST else self.names[i] for i in (source, target))
+            self.tape.transfers.append(Transfer(name, *names, bytes, start, stop))
+
+    def wait(self, index: int | None = None) -> float:
+        """Let the host wait for one device or all, and return its time in seconds."""
+        free = self.free if index is None else [self.free[index]]
+        self.host = max(self.host, *free)
+        return self.host
+
+    def watch(self) -> Tape:
+        """Let all devices end their work, then note what runs: a new tape."""
+        self.wait()
+        self.region = None
+        self.tape = Tape(self.host)
+        return self.tape

@@ -1,0 +1,135 @@
+"""The ledger: bytes held per device and kind, and what was copied between devices."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+
+from course_lib.text import size
+
+KINDS = ("parameters", "gradients", "optimizer state", "activations")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One copy from device `source` to `target` ("cpu", "vgpu:0"); times in seconds."""
+
+    name: str
+    source: str
+    target: str
+    bytes: int
+    start: float
+    stop: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """Bytes taken (+) or freed (−) on a device at `time` seconds, of one of `KINDS`."""
+
+    time: float
+    device: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes `held` per device and kind, and the `capacity` of each device in bytes."""
+
+    held: Mapping[str, Mapping[str, int]]
+    capacity: Mapping[str, int]
+    source: str
+
+    def total(self, device: str) -> int:
+        """Return the bytes that are held on a device."""
+        return sum(self.held[device].values())
+
+    def __repr__(self) -> str:
+        totals = (f"{d} {size(self.total(d))}" for d in self.held)
+        return f"<Memory {self.source}: {', '.join(totals)}>"
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{h}</th>" for h in ("", *KINDS, "in all", "capacity"))
+        rows = "".join(f"<tr>{self._row(device)}</tr>" for device in self.held)
+        caption = f"<caption>{escape(self.source)}</caption>"
+        return f"<table>{caption}<tr>{heads}</tr>{rows}</table>"
+
+    def _row(self, device):
+        numbers = [self.held[device].get(kind, 0) for kind in KINDS]
+        numbers += [self.total(device), self.capacity[device]]
+        cells = "".join(f"<td>{size(number)}</td>" for number in numbers)
+        return f"<th>{escape(device)}</th>{cells}"
+
+
+class Lease:
+    """Bytes that one storage takes up on a device, from `taken` to `freed` seconds."""
+
+    __slots__ = ("bytes", "freed", "kind", "owner", "taken")
+
+    def __init__(self, count: int, taken: float):
+        self.bytes, self.taken, self.freed = count, taken, None
+        # a tensor may turn out to be a parameter or a gradient after it was made
+        self.kind, self.owner = "activations", None
+
+
+class Account:
+    """What one device holds: bytes now, at the peak, and each lease."""
+
+    __slots__ = ("capacity", "held", "history", "peak", "returned", "used")
+
+    def __init__(self, capacity: int):
+        self.capacity, self.used, self.peak = capacity, 0, 0
+        # a dict keeps the order, so that two runs give the same trace
+        self.held, self.history = {}, None
+        # a tensor may die in any thread and in the middle of any line: what it held is
+        # only noted then, for the next one who looks
+        self.returned = deque()
+
+    def settle(self) -> None:
+        """Take back the bytes of all storages that have been freed."""
+        while self.returned:
+            lease = self.returned.popleft()
+            self.used -= lease.bytes
+            self.held.pop(lease, None)
+
+    @property
+    def free(self) -> int:
+        """The bytes that are free, also after the capacity became less than is used."""
+        return max(0, self.capacity - self.used)
+
+    def fits(self, count: int) -> bool:
+        """Return whether `count` more bytes are free."""
+        if self.returned:
+            self.settle()
+        return self.used + count <= self.capacity
+
+    def take(self, count: int, now: float) -> Lease:
+        """Return the lease of `count` bytes, which must fit."""
+        lease = Lease(count, now)
+        self.used += count
+        self.peak = max(self.peak, self.used)
+        self.held[lease] = None
+        if self.history is not None:
+            self.history.append(lease)
+        return lease
+
+    def by_kind(self) -> dict[str, int]:
+        """Return the bytes held now, for each of `KINDS`."""
+        self.settle()
+        kinds = dict.fromkeys(KINDS, 0)
+        for lease in self.held:
+            kinds[lease.kind] += lease.bytes
+        return kinds
+
+
+def changes(device: str, leases: Iterable[Lease], start: float) -> list[Change]:
+    """The changes that leases made on a device, in order, with `start` as time 0."""
+    rows = []
+    for lease in leases:
+        taken = max(lease.taken - start, 0.0)
+        rows.append(Change(taken, device, lease.kind, lease.bytes))
+        if lease.freed is not None:
+            rows.append(Change(lease.freed - start, device, lease.kind, -lease.bytes))
+    return sorted(rows, key=lambda change: change.time)

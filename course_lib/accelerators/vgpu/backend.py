@@ -1,0 +1,83 @@
+"""The backend "vgpu": what PyTorch is told and what is changed in it."""
+
+from __future__ import annotations
+
+import torch
+from torch.optim.optimizer import (
+    _foreach_supported_types,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils.backend_registration import (
+    _setup_privateuseone_for_python_backend as register,
+)
+
+from course_lib.accelerators.vgpu.api import Api, Stream, device
+from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
+from course_lib.accelerators.vgpu.comm import serve
+from course_lib.accelerators.vgpu.copies import CROSSINGS
+from course_lib.accelerators.vgpu.factories import (
+    copy_from,
+    empty,
+    empty_strided,
+    factory,
+    load,
+)
+from course_lib.accelerators.vgpu.labels import after_step, before_step
+from course_lib.accelerators.vgpu.operators import SPECIAL
+from course_lib.accelerators.vgpu.tensors import (
+    VirtualTensor,
+    compatible,
+    get_data,
+    set_data,
+)
+from course_lib.accelerators.virtual import machine
+
+_library: list = []
+
+
+def install() -> None:
+    """Register the backend "vgpu" with PyTorch; a second call does nothing."""
+    if _library:
+        return
+    SPECIAL.update(CROSSINGS)
+    register("vgpu", Api(), device_guard=Guard())
+    fallback = torch.library.Library("_", "IMPL")
+    fallback.fallback(factory, "PrivateUse1")
+    kernels = torch.library.Library("aten", "IMPL")
+    kernels.impl("empty.memory_format", empty, "PrivateUse1")
+    kernels.impl("empty_strided", empty_strided, "PrivateUse1")
+    kernels.impl("_copy_from", copy_from, "PrivateUse1")
+    _library.extend([fallback, kernels])
+    torch.serialization.register_package(9, lambda storage: None, load)
+    # optimizers then work on lists of parameters at once, as on CUDA
+    _foreach_supported_types.append(VirtualTensor)
+    register_optimizer_step_pre_hook(before_step)
+    register_optimizer_step_post_hook(after_step)
+    serve()
+    _serve_accelerator()
+    VirtualTensor.data = torch.nn.Parameter.data = property(get_data, set_data)
+    torch._has_compatible_shallow_copy_type = compatible(
+        torch._has_compatible_shallow_copy_type
+    )
+    torch.autograd._engine_run_backward = single_threaded(
+        torch.autograd._engine_run_backward
+    )
+
+
+def _serve_accelerator():
+    """Let nn.DataParallel ask `torch.accelerator` for streams and current devices."""
+    for name, own in (
+        ("current_stream", Stream),
+        ("device_index", device),
+        ("device_count", lambda: machine.count),
+        ("current_device_index", lambda: machine.place(None).index),
+    ):
+        setattr(torch.accelerator, name, own)
+    torch.nn.parallel._functions._get_stream = lambda device: None
+    # a machine with one GPU has virtual ones beside it: these are meant then
+    original = torch._utils._get_available_device_type
+    for owner in (torch._utils, torch.nn.parallel.data_parallel):
+        owner._get_available_device_type = lambda: (
+            "vgpu" if machine.count else original()
+        )

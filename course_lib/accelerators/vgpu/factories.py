@@ -1,0 +1,65 @@
+"""Tensors that begin on a virtual GPU: factories, copies of PyTorch's own, files."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+
+from course_lib.accelerators.vgpu.operators import CPU, aten, place_of, run
+from course_lib.accelerators.vgpu.tensors import block_of, refuse, storage_of, wrap
+from course_lib.accelerators.virtual import machine
+
+
+def empty(size, *, dtype=None, device=None, memory_format=None, **_):
+    """Memory without numbers, asked for before the CPU's is touched."""
+    rest = {} if memory_format is None else {"memory_format": memory_format}
+    return _new(partial(torch.empty, size, **rest), size, dtype=dtype, device=device)
+
+
+def empty_strided(size, stride, *, dtype=None, device=None, **_):
+    """The same with strides."""
+    make = partial(torch.empty_strided, size, stride)
+    return _new(make, size, dtype=dtype, device=device)
+
+
+def _new(make, size, *, dtype, device):
+    place, dtype = place_of(device), dtype or torch.get_default_dtype()
+    count = dtype.itemsize * math.prod(size)
+    with machine.lock:
+        if not machine.fits(place, count):
+            refuse(place, count)
+    elem = make(dtype=dtype, device=CPU)
+    with machine.lock:
+        return wrap(elem, block_of(storage_of(elem), place))
+
+
+def copy_from(source, target, non_blocking=False):
+    """A copy that PyTorch makes by itself, as in `torch.tensor(..., device=...)`."""
+    run(aten.copy_.default, (target, source, non_blocking), {})
+    return target
+
+
+def factory(func, *args, **kwargs):
+    """Any other operator that is asked for a tensor on a virtual GPU."""
+    return run(func, args, kwargs)
+
+
+class _Storage(torch.UntypedStorage):
+    """A storage that torch.load has read, on its way to a virtual GPU."""
+
+    @property
+    def device(self):
+        """The device on which the tensor will be."""
+        return self.target
+
+
+def load(storage, location):
+    """What torch.load does with `map_location="vgpu:1"`."""
+    if not location.startswith("vgpu"):
+        return None
+    moved = _Storage(storage.nbytes())
+    moved.copy_(storage)
+    moved.target = torch.device("vgpu", place_of(location).index)
+    return moved

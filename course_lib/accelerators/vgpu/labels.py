@@ -1,0 +1,47 @@
+"""What the memory of a virtual GPU is for: gradients and optimizer state."""
+
+from __future__ import annotations
+
+import weakref
+
+from course_lib.accelerators.phases import Region
+from course_lib.accelerators.virtual import machine
+
+# the optimizer whose step has begun, and the region before it; weak, since a step that
+# fails does not call the hook at its end
+_steps: list = []
+
+
+def mark(kind, tensors) -> None:
+    """Let the memory of tensors on virtual GPUs count as one of `ledger.KINDS`."""
+    for tensor in tensors:
+        block = getattr(tensor, "block", None)
+        if block is not None:
+            block.lease.kind = kind
+
+
+def before_step(optimizer, args, kwargs) -> None:
+    """A hook of all optimizers: their gradients are known now."""
+    _steps[:] = [weakref.ref(optimizer), machine.clock.region]
+    machine.clock.region = Region("optimizer")
+    for group in optimizer.param_groups:
+        mark("gradients", [parameter.grad for parameter in group["params"]])
+
+
+def after_step(optimizer, args, kwargs) -> None:
+    """A hook of all optimizers: their state is known now."""
+    _mark_state(optimizer)
+    machine.clock.region = _steps[1] if _steps else None
+    _steps.clear()
+
+
+def mark_unfinished() -> None:
+    """Mark what an optimizer has made so far, if its step has not ended."""
+    optimizer = _steps[0]() if _steps else None
+    if optimizer is not None:
+        _mark_state(optimizer)
+
+
+def _mark_state(optimizer):
+    for state in optimizer.state.values():
+        mark("optimizer state", state.values())

@@ -1,0 +1,242 @@
+"""Operators on virtual GPUs: run on the CPU's tensors, charged to the device."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import torch
+
+from course_lib.accelerators.cost import flops_of
+from course_lib.accelerators.hardware import compute_time
+from course_lib.accelerators.vgpu.tensors import (
+    VirtualTensor,
+    block_of,
+    relabel,
+    storage_of,
+    wrap,
+)
+from course_lib.accelerators.virtual import machine
+
+aten = torch.ops.aten
+CPU = torch.device("cpu")
+
+
+class Plan:
+    """What is to be known of an operator before it runs; found once."""
+
+    __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "waits")
+
+    def __init__(self, func):
+        packet, tags = func.overloadpacket, func.tags
+        name = packet.__name__
+        self.special = SPECIAL.get(packet)
+        if self.special is None and _composite(func):
+            self.special = _decomposed
+        self.flops = flops_of(func)
+        relabels = torch.Tag.inplace_view in tags or name in _RESHAPE
+        self.free = relabels or "empty" in name
+        written = (a for a in func._schema.arguments if a.alias_info is not None)
+        outs = any(a.kwarg_only and a.alias_info.is_write for a in written)
+        self.reshapes = relabels or outs
+        # these take indices or lengths from the CPU on CUDA, too
+        self.mixes = name in _MIXES
+        self.picks = name in _PICKS
+        dynamic = torch.Tag.dynamic_output_shape in tags
+        self.waits = dynamic or torch.Tag.data_dependent_output in tags
+
+
+PLANS: dict = {}
+SPECIAL: dict = {}  # operators that are not one kernel on one device: crossings.py
+_RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
+_MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
+_MIXES |= {"_pack_padded_sequence", "tensor_split", "_ctc_loss"}
+_PICKS = {"embedding", "index", "index_select", "gather", "_unsafe_index"}
+_PLAIN = {int, float, bool, type(None), torch.dtype}
+
+
+def run(func, args, kwargs):
+    """Run one operator on the CPU's tensors and charge the device for it."""
+    plan = PLANS.get(func) or PLANS.setdefault(func, Plan(func))
+    if plan.special is not None:
+        return plan.special(func, args, kwargs)
+    found, strange, inner = [], [], []
+    for value in args:
+        kind = type(value)
+        if kind is VirtualTensor:
+            found.append(value)
+            inner.append(value.elem)
+        else:
+            inner.append(value if kind in _PLAIN else _open(value, found, strange))
+    place = found[0].block.place if found else None
+    named = kwargs
+    if kwargs:
+        named = {key: _open(value, found, strange) for key, value in kwargs.items()}
+        place = _elsewhere(named, found, place)
+    if found and (len(found) > 1 or strange):
+        _refuse_mixture(func, plan, found=found, strange=strange)
+    call = func
+    if found and found[0].dtype.is_complex:
+        call = functools.partial(_with_lazy_bits, func)
+    try:
+        out = call(*inner, **named)
+    except NotImplementedError as error:
+        raise _unknown(func, error) from None
+    if place is None:
+        return out
+    with machine.lock:
+        result, works = _kept(out, place, found=found, plan=plan)
+        if works and not plan.free:
+            charge(plan, place, done=(inner, named, out), found=found)
+    if plan.waits:
+        machine.clock.wait(place.index)
+    return result
+
+
+def _with_lazy_bits(func, /, *args, **kwargs):
+    # a dispatch from Python leaves these out; operators that conjugate inside need them
+    keys = torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative
+    with contextlib.ExitStack() as stack:
+        for key in keys:
+            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        return func(*args, **kwargs)
+
+
+def _unknown(func, error):
+    """What to say of an operator that the CPU does not have, such as CUDA's own."""
+    if "CPU" not in str(error):
+        return error
+    name = func.overloadpacket.__name__
+    return NotImplementedError(
+        f"virtual GPUs do not have the operator {name}, since the CPU has none: use"
+        " .cpu() for this part of the model."
+    )
+
+
+def _elsewhere(named, found, place):
+    """The device that a factory is asked for; the CPU shall make the numbers."""
+    if "device" not in named:
+        return found[0].block.place if found else place
+    device, named["device"] = named["device"], CPU
+    return place if device is None else place_of(device)
+
+
+def _open(value, found, strange):
+    """What the CPU works on instead of `value`; tensors are noted by where they are."""
+    kind = type(value)
+    if kind is VirtualTensor:
+        found.append(value)
+        return value.elem
+    if kind is list or kind is tuple:
+        return kind([_open(each, found, strange) for each in value])
+    if isinstance(value, torch.Tensor) and value.dim():
+        strange.append(value)
+    return value
+
+
+def _refuse_mixture(func, plan, *, found, strange):
+    place = found[0].block.place
+    for tensor in found:
+        if tensor.block.place is not place:
+            break
+    else:
+        if plan.mixes or not strange:
+            return
+        tensor = strange[0]
+    name = func.overloadpacket.__name__
+    raise RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices,"
+        f" {place.name} and {tensor.device}! (when checking arguments in method"
+        f" wrapper_vgpu_{name})"
+    )
+
+
+def _kept(out, place, *, found, plan):
+    """The results as tensors of the device, and whether something was computed."""
+    kind = type(out)
+    if kind is torch.Tensor:
+        for tensor in found:
+            if tensor.elem is out:
+                if plan.reshapes:
+                    relabel(tensor)
+                return tensor, True
+        storage = storage_of(out)
+        key = storage._cdata
+        for tensor in found:
+            if tensor.block.key == key:
+                return wrap(out, tensor.block), False
+        return wrap(out, block_of(storage, place)), True
+    if kind is tuple or kind is list:
+        return _all_kept(out, place, (found, plan))
+    return out, True
+
+
+def _all_kept(out, place, given):
+    """Several results; they may share memory with what was given and each other."""
+    found, plan = given
+    same = {id(tensor.elem): tensor for tensor in found}
+    blocks = {tensor.block.key: tensor.block for tensor in found}
+    results, works = [], False
+    for each in out:
+        if id(each) in same:
+            each, works = same[id(each)], True
+            if plan.reshapes:
+                relabel(each)
+        elif isinstance(each, torch.Tensor):
+            storage = storage_of(each)
+            key = storage._cdata
+            if key not in blocks:
+                blocks[key], works = block_of(storage, place), True
+            each = wrap(each, blocks[key])
+        elif type(each) in (list, tuple):
+            each, more = _all_kept(each, place, given)
+            works = works or more
+        results.append(each)
+    return type(out)(results), works
+
+
+def charge(plan, place, *, done, found):
+    """Let the device work on an operator that is done, as long as it would take."""
+    inner, named, out = done
+    first, bytes = out, 0
+    if type(out) is torch.Tensor:
+        bytes = out.nbytes
+    elif type(out) is tuple or type(out) is list:
+        first = out[0] if out else None
+        bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
+    if plan.picks:
+        bytes *= 2
+    else:
+        for tensor in found:
+            bytes += tensor.elem.nbytes
+    flops, dtype = 0, None
+    if plan.flops is not None:
+        flops = plan.flops(inner, named, out)
+        dtype = first.dtype if type(first) is torch.Tensor else found[0].dtype
+    name = _NAMES.get(dtype, "float32")
+    seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
+    machine.clock.operate(place.index, seconds)
+
+
+_NAMES = {getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloat16")}
+
+
+def _composite(func):
+    """Whether the CPU only has the operator as a sequence of others."""
+    return func._can_decompose() and not func.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CPU
+    )
+
+
+def _decomposed(func, args, kwargs):
+    # only in inference mode: autograd takes these apart by itself
+    return func.decompose(*args, **kwargs)
+
+
+def place_of(device):
+    """The virtual GPU that a device names; None for one that is none."""
+    device = torch.device(device)
+    return machine.place(device.index) if device.type == "vgpu" else None
+
+
+VirtualTensor.run = staticmethod(run)

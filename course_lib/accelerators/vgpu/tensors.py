@@ -1,0 +1,225 @@
+"""The tensors of virtual GPUs: each wraps one of the CPU and holds its memory."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import OrderedDict
+
+import torch
+
+from course_lib.accelerators.memory import Lease
+from course_lib.accelerators.vgpu.labels import mark_unfinished
+from course_lib.accelerators.virtual import Place, binary, machine, shortage
+
+_make = torch.Tensor._make_wrapper_subclass
+_DATA = torch._C.TensorBase.data
+
+
+class Block:
+    """One storage on a device: frees its bytes when the last tensor of it dies."""
+
+    __slots__ = ("device", "key", "lease", "place")
+
+    def __init__(self, place: Place, lease: Lease, key: int):
+        self.place, self.lease, self.key = place, lease, key
+        self.device = torch.device("vgpu", place.index)
+
+    def __del__(self):
+        self.lease.freed = machine.clock.host
+        self.place.account.returned.append(self.lease)
+
+
+class VirtualTensor(torch.Tensor):
+    """A tensor on a virtual GPU: `elem` is its data on the CPU, `block` its memory."""
+
+    # as for torch.Tensor itself: nothing happens above the dispatcher
+    __torch_function__ = torch._C._disabled_torch_function_impl
+    run = None  # what runs an operator: operators.py puts itself here
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+        """Run one operator."""
+        return cls.run(func, args, kwargs or {})
+
+    @property
+    def _is_param(self):
+        return self.__dict__.get("param", False)
+
+    @_is_param.setter
+    def _is_param(self, yes):
+        self.__dict__["param"] = yes
+        self.block.lease.kind = "parameters"
+
+    def record_stream(self, stream):
+        """Nothing to do: a virtual GPU has one stream."""
+
+    def __repr__(self, *, tensor_contents=None):
+        """The numbers and the device, as PyTorch prints them."""
+        machine.clock.wait(self.block.place.index)
+        module = torch._tensor_str
+        head = "Parameter containing:\n" if self._is_param else ""
+        with torch.no_grad():
+            numbers = module._tensor_str(self.elem, len("tensor("))
+        text = module._str_intern(self, tensor_contents=numbers)
+        if self._is_param:
+            text = text.removeprefix("Parameter(")[:-1]
+        return head + text.replace(type(self).__name__, "tensor", 1)
+
+    def __format__(self, spec):
+        return self.item().__format__(spec) if self.dim() == 0 else repr(self)
+
+    def tolist(self):
+        """The numbers as lists of Python's own."""
+        return self.cpu().tolist()
+
+    def numpy(self, **_):
+        """Refused as on CUDA."""
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu()"
+            " to copy the tensor to host memory first."
+        )
+
+    def __array__(self, *_, **__):
+        return self.numpy()
+
+    def __reduce_ex__(self, protocol):
+        """Travel as a tensor of the CPU that is put back on the device."""
+        if self._is_param:
+            made = self.detach(), self.requires_grad, OrderedDict()
+            return torch._utils._rebuild_parameter, made
+        data = (self.elem, self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
+
+    def __deepcopy__(self, memo):
+        """A copy on the same device, with its gradient."""
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            return super().__deepcopy__(memo)
+        with torch.no_grad():
+            copy = self.clone()
+        if self._is_param:
+            copy = torch.nn.Parameter(copy, self.requires_grad)
+        copy.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            copy.grad = self.grad.__deepcopy__(memo)
+        memo[id(self)] = copy
+        return copy
+
+
+def wrap(elem, block):
+    """A tensor of a virtual GPU around one of the CPU."""
+    made = _make(
+        VirtualTensor,
+        elem.size(),
+        elem.stride(),
+        elem.storage_offset(),
+        None,
+        elem.dtype,
+        elem.layout,
+        block.device,
+    )
+    made.elem, made.block = elem, block
+    return made
+
+
+def storage_of(elem):
+    """The memory of a tensor of the CPU."""
+    try:
+        return elem.untyped_storage()
+    except NotImplementedError:
+        raise NotImplementedError(
+            f"virtual GPUs hold dense tensors only: keep {elem.layout} on the CPU."
+        ) from None
+
+
+def block_of(storage, place):
+    """New memory on the device for a storage of the CPU."""
+    count = storage.nbytes()
+    lease = machine.take(place, count) or refuse(place, count)
+    return Block(place, lease, storage._cdata)
+
+
+def refuse(place, count):
+    """Raise what CUDA raises when `count` bytes do not fit."""
+    mark_unfinished()
+    raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
+
+
+def _too_large(place):
+    """How many devices the model needs that is being moved; "" if it could fit."""
+    frame, model = sys._getframe(), None
+    while frame is not None:
+        if frame.f_code is torch.nn.Module._apply.__code__:
+            model = frame.f_locals["self"]
+        frame = frame.f_back
+    if model is None:
+        return ""
+    tensors = [*model.parameters(), *model.buffers()]
+    total, most = sum(t.nbytes for t in tensors), place.account.capacity
+    if total <= most:
+        return ""
+    return (
+        f" This model cannot fit: its parameters take {binary(total)}, so they alone"
+        f" need {-(-total // most)} devices of {binary(most)}."
+    )
+
+
+def relabel(tensor):
+    """Give a tensor the shape and the memory that its data has got."""
+    elem, block = tensor.elem, tensor.block
+    storage = elem.untyped_storage()
+    if storage._cdata != block.key or storage.nbytes() != block.lease.bytes:
+        tensor.block = block_of(storage, block.place)
+    if tensor.shape == elem.shape and tensor.stride() == elem.stride():
+        return
+    source = torch.Tensor.untyped_storage(tensor)
+    meta = torch._C._meta_in_tls_dispatch_include()
+    torch._C._set_meta_in_tls_dispatch_include(True)
+    try:
+        with torch.utils._mode_utils.no_dispatch():
+            shape = elem.storage_offset(), elem.size(), elem.stride()
+            torch.ops.aten.set_.source_Storage_storage_offset(tensor, source, *shape)
+    finally:
+        torch._C._set_meta_in_tls_dispatch_include(meta)
+
+
+def get_data(tensor):
+    """The tensor without its history, as torch.Tensor.data."""
+    return _DATA.__get__(tensor)
+
+
+def set_data(tensor, new):
+    """Take over the numbers and the device of another tensor: `module.to` does this."""
+    if type(tensor) is type(new) is VirtualTensor:
+        _DATA.__set__(tensor, new)
+        tensor.elem, tensor.block = new.elem, new.block
+        if tensor._is_param:
+            tensor._is_param = True  # its new memory is that of a parameter
+    elif VirtualTensor in (type(tensor), type(new)):
+        _swap(tensor, torch.nn.Parameter(new, tensor.requires_grad))
+    else:
+        _DATA.__set__(tensor, new)
+
+
+def _swap(parameter, new):
+    # as torch.utils.swap_tensors, which refuses while a graph or a weak reference is
+    # alive; an optimizer made before module.to must keep its parameters
+    for name in ("__class__", "__dict__"):
+        own = getattr(parameter, name)
+        setattr(parameter, name, getattr(new, name))
+        setattr(new, name, own)
+    torch._C._swap_tensor_impl(parameter, new)
+
+
+def compatible(original):
+    """Let `module.to` keep its parameters when they change between CPU and vgpu."""
+
+    @functools.wraps(original)
+    def wrapped(tensor, new):
+        if VirtualTensor in (type(tensor), type(new)) and type(tensor) is not type(new):
+            return isinstance(tensor, torch.nn.Parameter)
+        return original(tensor, new)
+
+    return wrapped

@@ -1,0 +1,131 @@
+"""The virtual machine: its devices, what they hold, and its clock. No torch here."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+from course_lib.accelerators.clock import Clock
+from course_lib.accelerators.hardware import Gpu, Link, find_link
+from course_lib.accelerators.memory import KINDS, Account, Lease
+from course_lib.errors import UsageError
+from course_lib.system.host import usable_memory
+
+LAUNCH = 6e-6  # seconds the host pays per operator: Python, dispatcher and driver
+HOST_LINK = "PCIe4"
+_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+class Place:
+    """One virtual device: its index, its memory, its speed."""
+
+    __slots__ = ("account", "gpu", "index", "name")
+
+    def __init__(self, index: int):
+        self.index, self.name = index, f"vgpu:{index}"
+        self.account = Account(0)
+        self.gpu = None
+
+    def become(self, gpu: Gpu, memory: int) -> None:
+        """Be such a GPU from now on; what is still alive stays counted."""
+        self.gpu = gpu
+        self.account.settle()
+        self.account.capacity, self.account.peak = memory, self.account.used
+        for lease in self.account.held:
+            lease.taken = 0.0  # seconds of the clock that begins now
+
+
+class Machine:
+    """The virtual GPUs of this process; there is one machine, which may be set up anew.
+
+    `count` devices can be named; `places` also holds those of an earlier set-up.
+    """
+
+    def __init__(self):
+        self.count, self.places = 0, []
+        self.source, self.copying = "", "copy"
+        self.options = None  # of cl.devices, for ranks that name these devices
+        self.clock = Clock((), link=None, host_link=None, launch=0.0)
+        self.lock, self.current = threading.RLock(), threading.local()
+        self.most, self.collected = usable_memory(), 0.0
+
+    def set_up(self, count: int, *, gpu: Gpu, memory: int, link: Link, launch: float):
+        """Have `count` GPUs with `memory` bytes each, all clocks and peaks at zero."""
+        if self.clock.tape is not None:
+            raise UsageError(
+                "cannot choose devices inside of `with trace()`: choose them before."
+            )
+        while len(self.places) < count:
+            self.places.append(Place(len(self.places)))
+        for place in self.places:
+            place.become(gpu, memory)
+        names = tuple(place.name for place in self.places)
+        host_link = link if link.name == "ideal" else find_link(HOST_LINK)
+        self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
+        self.count, self.copying = count, "copy"
+        self.source = f"modelled: {count} × {gpu.name}, {link.name}"
+
+    def place(self, index: int | None) -> Place:
+        """Return a device by its index, None for the current one of this thread."""
+        if index is None:
+            index = getattr(self.current, "index", 0)
+        if not 0 <= index < self.count:
+            raise RuntimeError(
+                f"vgpu error: invalid device ordinal {index}: there are {self.count}"
+                " virtual GPUs"
+                + (f", vgpu:0 to vgpu:{self.count - 1}" if self.count > 1 else "")
+                + ". cl.devices(n) makes n of them."
+            )
+        return self.places[index]
+
+    def fits(self, place: Place, count: int) -> bool:
+        """Return whether a device has `count` bytes free, if need be after garbage."""
+        account = place.account
+        if account.fits(count):
+            return True
+        # what only a cycle of objects keeps alive is not in use; looking through all
+        # objects takes long, so the old ones get their turn once a second
+        gc.collect(1)
+        now = time.monotonic()
+        if not account.fits(count) and now - self.collected > 1:
+            gc.collect()
+            self.collected = now
+        return account.fits(count)
+
+    def take(self, place: Place, count: int) -> Lease | None:
+        """Return the lease of `count` bytes on a device, None if they do not fit."""
+        if not self.fits(place, count):
+            return None
+        if count > 2**24 and sum(p.account.used for p in self.places) > self.most:
+            raise MemoryError(
+                "the virtual GPUs hold more than the memory of this machine, where"
+                f" their numbers are kept ({self.most / 1e9:.1f} GB): take a smaller"
+                " model or batch."
+            )
+        return place.account.take(count, self.clock.host)
+
+
+def shortage(place: Place, count: int) -> str:
+    """What CUDA says when `count` bytes do not fit, and what the memory holds."""
+    account = place.account
+    kinds = account.by_kind()
+    held = ", ".join(f"{kind} {binary(kinds[kind])}" for kind in KINDS if kinds[kind])
+    free = binary(account.free)
+    return (
+        f"vgpu out of memory. Tried to allocate {binary(count)}. GPU {place.index} has"
+        f" a total capacity of {binary(account.capacity)} of which {free} is free."
+        f" {binary(account.used)} is in use by PyTorch"
+        + (f": {held}." if held else ".")
+    )
+
+
+def binary(count: int) -> str:
+    """Bytes in powers of 1024 as CUDA's messages have them: `20.00 MiB`."""
+    for scale, unit in _UNITS:
+        if count >= scale:
+            return f"{count / scale:.2f} {unit}"
+    return f"{count} bytes"
+
+
+machine = Machine()

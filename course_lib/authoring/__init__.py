@@ -1,0 +1,1 @@
+"""For those who write lessons: make, check and execute notebooks."""

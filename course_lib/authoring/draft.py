@@ -1,0 +1,159 @@
+"""The cells of a new exercise, with their ids and metadata, to be filled in."""
+
+import argparse
+import keyword
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.authoring import release
+
+_NUMBER = re.compile(r"\d+\.\d+[a-z]?")
+_TEXT = """## {exercise} A statement as the title (about {minutes} minutes)
+
+The task in about 50 words: what the function gets and returns, a number to reach."""
+_ANSWER = """def {function}():
+    ### BEGIN SOLUTION
+    raise ValueError("write the solution of {exercise} here")
+    ### END SOLUTION"""
+_WHY = "Why the solution is right, and another way to write it."
+_ROLES = {"grade": False, "solution": False, "locked": False, "task": False}
+_NEXT = """{solution}: the cells of {exercise} were added.
+Next, as steps 2 to 6 in INSTRUCTORS.md say:
+- task, answer and explanation, in that notebook
+- the check, in {checks}/
+- its Exercise, in EXERCISES of {checks}/__init__.py
+- two right answers or more, in tests/right/{exercise}/
+- three wrong ones or more, in tests/wrong/{exercise}/
+- .venv/bin/python -m course_lib run --save solutions/*.ipynb
+- .venv/bin/python -m course_lib release
+- make test ARGS="tests exercises -k '{exercise} or {start}_'\""""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a check asks for: the function, its points, minutes to think, seconds."""
+
+    function: str = "answer"
+    points: int = 2
+    minutes: int = 10
+    seconds: int = 60  # that the check may run
+
+
+def add(notebook, exercise: str, plan: Plan = Plan()) -> None:
+    """Put text, answer, check and explanation of `exercise` behind the last one.
+
+    Errors: `ValueError` for a number such as 4,6, one that is there already, and one of
+    another stage than the notebook's.
+    """
+    if not _NUMBER.fullmatch(exercise):
+        raise ValueError(f"found {exercise!r}; the number of an exercise is as in 4.6")
+    stage = notebook.metadata.get("course", {}).get("stage", "")
+    if stage.lstrip("0") != exercise.partition(".")[0]:
+        raise ValueError(f"{exercise} is not of stage {stage}, which this notebook has")
+    name = exercise.replace(".", "-")
+    ids = [cell.id for cell in notebook.cells]
+    if f"answer-{name}" in ids:
+        raise ValueError(f"{exercise} is there already")
+    last = max(n for n, one in enumerate(ids) if one.startswith(("check-", "why-")))
+    notebook.cells[last + 1 : last + 1] = _cells(exercise, name, plan)
+
+
+def _cells(exercise, name, plan):
+    from nbformat import v4
+
+    words = {"exercise": exercise, "function": plan.function, "minutes": plan.minutes}
+    text = v4.new_markdown_cell(_TEXT.format(**words), id=f"text-{name}")
+    answer = v4.new_code_cell(_ANSWER.format(**words), id=f"answer-{name}")
+    answer.metadata["nbgrader"] = _nbgrader(answer.id, solution=True)
+    call = f'cl.check("{exercise}", {plan.function})'
+    check = v4.new_code_cell(call, id=f"check-{name}")
+    check.metadata.update(
+        course={"minutes": plan.minutes, "timeout": plan.seconds},
+        deletable=False,
+        editable=False,
+        nbgrader=_nbgrader(check.id, grade=True, locked=True, points=plan.points),
+    )
+    why = v4.new_markdown_cell(_WHY, id=f"why-{name}")
+    why.metadata["tags"] = ["solution-only"]
+    return [text, answer, check, why]
+
+
+def _nbgrader(name, **roles):
+    return {"schema_version": 3, "grade_id": name, **_ROLES, **roles}
+
+
+def main(args: list[str]) -> int:
+    """Add the cells of one exercise to a solution; exit status 1 if it cannot be."""
+    given = _arguments(args)
+    import nbformat
+
+    exercise, solution = given.exercise, given.solution
+    try:
+        notebook = release.read(solution)
+        add(notebook, exercise, given.plan)
+        nbformat.write(notebook, solution)
+    except OSError as error:
+        print(_unreadable(solution, error), file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(_next(exercise, solution, notebook.metadata.course.stage))
+    return 0
+
+
+def _next(exercise, solution, stage):
+    """What was done and what is left to do, with its places."""
+    return _NEXT.format(
+        exercise=exercise,
+        solution=solution,
+        checks=f"course_lib/exercises/stages/stage{stage}",
+        start=solution.name.partition("_")[0],
+    )
+
+
+def _arguments(args):
+    parser = argparse.ArgumentParser("python -m course_lib draft", description=__doc__)
+    parser.add_argument("exercise", help="its number, as in 4.6")
+    parser.add_argument("solution", type=Path, help="the notebook in solutions/")
+    about = {
+        "function": "the function that the learner writes",
+        "points": "what a right answer gives",
+        "minutes": "how long the learner needs",
+        "seconds": "how long the check may run",
+    }
+    usual, types = Plan(), {"function": _function}
+    for name, what in about.items():
+        parser.add_argument(
+            f"--{name}",
+            type=types.get(name, _number),
+            default=getattr(usual, name),
+            metavar="NAME" if name in types else "N",
+            help=f"{what} (default: %(default)s)",
+        )
+    given = parser.parse_args(args)
+    given.plan = Plan(**{name: getattr(given, name) for name in about})
+    return given
+
+
+def _function(text):
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a function")
+    return text
+
+
+def _number(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _unreadable(path, error):
+    """Why a solution cannot be read or written, and which ones there are."""
+    if not isinstance(error, FileNotFoundError):
+        return f"{path} cannot be read or written: {error.strerror}"
+    there = sorted(map(str, Path("solutions").glob("*.ipynb")))
+    known = f"there are {', '.join(there)}" if there else "run this in the course"
+    return f"there is no notebook {path}; {known}"

@@ -1,0 +1,254 @@
+"""Make exercises/ from solutions/: answers become stubs, outputs go.
+
+Lines between ### BEGIN SOLUTION and ### END SOLUTION become a stub, cells tagged
+solution-only are left out, outputs are cleared. The rest stays as it is.
+"""
+
+import argparse
+import copy
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+from course_lib.authoring import lint
+
+_COMMAND = "python -m course_lib release"
+
+
+class Different(Exception):
+    """An exercise that is not what its solution gives, and what to do about it."""
+
+
+def read(path: Path):
+    """The solution notebook at `path`.
+
+    Errors: `ValueError` with everything that is wrong in it, a line each with its cell.
+    """
+    from nbformat import reader
+
+    try:
+        notebook = reader.reads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise
+    except Exception as error:  # whatever a damaged file makes of the reader
+        raise ValueError(f"{path}: not a notebook: {error}") from None
+    wrong = lint.problems(notebook)
+    if wrong:
+        raise ValueError("\n".join(f"{path}, {text}" for text in wrong))
+    return notebook
+
+
+def release(solution):
+    """The exercise made from a solution notebook, which itself stays as it is.
+
+    Errors: `ValueError` at a marker of a region without its partner.
+    """
+    exercise = copy.deepcopy(solution)
+    exercise.cells = [cell for cell in exercise.cells if not _solution_only(cell)]
+    for cell in exercise.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.source = stub(cell)
+            cell.outputs, cell.execution_count = [], None
+    for key in ("course_code", "widgets"):  # both belong to outputs
+        exercise.metadata.pop(key, None)
+    exercise.metadata.setdefault("course", {})
+    exercise.metadata["course"]["released"] = fingerprint(exercise)
+    return exercise
+
+
+def _solution_only(cell):
+    return lint.SOLUTION_ONLY in cell.metadata.get("tags", [])
+
+
+def stub(cell) -> str:
+    """The source of a cell with its solution regions replaced by stubs."""
+    lines = cell.source.split("\n")
+    # from the end, so that the numbers of the lines above stay right
+    for first, last in reversed(lint.regions(cell.source)):
+        indent = lines[first][: -len(lines[first].lstrip())]
+        count = lint.count(lines[first : last + 1])
+        length = f"about {count} line{'s' * (count > 1)}"
+        lines[first : last + 1] = [
+            f"{indent}# {lint.exercise(cell)}: your code, {length}",
+            f"{indent}raise NotImplementedError",
+        ]
+    return "\n".join(lines)
+
+
+def fingerprint(notebook) -> str:
+    """A hash of all cells, to tell whether somebody wrote into an exercise.
+
+    Outputs are not in it: an exercise that was only run is as it was released.
+    """
+    cells = [[cell.id, cell.cell_type, cell.source] for cell in notebook.cells]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
+
+
+def place(solution: Path) -> Path:
+    """Where the exercise of solutions/X.ipynb is: exercises/X.ipynb beside it.
+
+    Errors: `ValueError` for a notebook that is not in a folder named solutions.
+    """
+    folder = solution.absolute().parent
+    if folder.name != "solutions":
+        raise ValueError(
+            f"{solution}: exercises are made from notebooks in solutions/, and this is"
+            f" in {folder.name}/"
+        )
+    return Path(os.path.relpath(folder.parent / "exercises" / solution.name))
+
+
+def content(solution: Path) -> bytes:
+    """The exercise of a solution as its file holds it.
+
+    Errors: `ValueError` for a solution that breaks a rule; `OSError`.
+    """
+    import nbformat
+
+    return f"{nbformat.writes(release(read(solution)))}\n".encode()
+
+
+def write(solution: Path, *, force: bool = False) -> str:
+    """Write the exercise of `solution`; what happened comes back as a sentence.
+
+    Errors: `Different` if somebody wrote into the exercise, which is then kept;
+    `ValueError` for a solution that breaks a rule; `OSError`.
+    """
+    path, made = place(solution), content(solution)
+    if path.exists() and path.read_bytes() == made:
+        return f"{path}: as it was"
+    if path.exists() and not force:
+        _refuse_changed(path)
+    replace(path, made)
+    return f"{path}: written"
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or as it was before; make its folder.
+
+    Errors: `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_bytes(data)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _refuse_changed(path):
+    """Raise `Different` unless the exercise at `path` is as it was released."""
+    import nbformat
+
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        known = notebook.metadata["course"]["released"]
+        untouched = known == fingerprint(notebook)
+    except OSError:
+        raise
+    except KeyError:
+        untouched = False
+    except Exception:
+        raise Different(
+            f"{path} is not a notebook that can be read: kept. --force overwrites it."
+        ) from None
+    if not untouched:
+        raise Different(
+            f"{path} was changed since its release: kept. --force overwrites it."
+        )
+
+
+def compare(solution: Path) -> str:
+    """Say that the exercise of `solution` is what release makes; nothing is written.
+
+    Errors: `Different` if it is not, with the command that makes it so.
+    """
+    path, made = place(solution), content(solution)
+    if not path.exists():
+        raise Different(f"{path} is missing. Make it with: {_COMMAND} {solution}")
+    if path.read_bytes() == made:
+        return f"{path}: as it should be"
+    force = lost = ""
+    try:
+        _refuse_changed(path)
+    except Different:
+        force, lost = "--force ", " (what was written into it is lost)"
+    raise Different(
+        f"{path} is not what {solution} gives."
+        f" Make it so with: {_COMMAND} {force}{solution}{lost}"
+    )
+
+
+def orphans() -> list[Path]:
+    """The exercises below the current folder that have no solution."""
+    found = sorted(Path("exercises").glob("*.ipynb"))
+    return [path for path in found if not (Path("solutions") / path.name).exists()]
+
+
+def _arguments(args):
+    parser = argparse.ArgumentParser(
+        _COMMAND,
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit status: 0, or 1 if a file was kept, differs or cannot be made.",
+    )
+    parser.add_argument(
+        "notebooks",
+        nargs="*",
+        type=Path,
+        metavar="NOTEBOOK",
+        help="solutions; all of solutions/*.ipynb if none is named",
+    )
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; name each exercise that is not what its solution gives",
+    )
+    either.add_argument(
+        "--force",
+        action="store_true",
+        help="overwrite an exercise even if somebody wrote into it",
+    )
+    return parser.parse_args(args)
+
+
+def main(args: list[str]) -> int:
+    """Make or compare the exercises; exit status 1 unless all went well."""
+    arguments = _arguments(args)
+    solutions = arguments.notebooks or sorted(Path("solutions").glob("*.ipynb"))
+    # an exercise without a solution is wrong even where no solution is left
+    lost = orphans() if arguments.check and not arguments.notebooks else []
+    if not solutions and not lost:
+        print(
+            f"there is no notebook in {Path('solutions').absolute()}:"
+            " run this in the root folder of the course, or name notebooks",
+            file=sys.stderr,
+        )
+        return 1
+    failed = len(lost)
+    for path in solutions:
+        failed += not _one(path, arguments)
+    for path in lost:
+        print(
+            f"{path} has no solution in solutions/. Write one, or: rm {path}",
+            file=sys.stderr,
+        )
+    return int(failed > 0)
+
+
+def _one(path, arguments):
+    """True if all went well with one solution; says what happened."""
+    try:
+        if arguments.check:
+            print(compare(path))
+        else:
+            print(write(path, force=arguments.force))
+    except (ValueError, OSError, Different) as error:
+        print(error, file=sys.stderr)
+        return False
+    return True

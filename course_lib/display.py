@@ -1,0 +1,91 @@
+"""A line that is there while something runs: in a notebook, else in the terminal."""
+
+import contextlib
+import html
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+_EVERY = 0.2  # seconds between two changes
+
+
+@contextlib.contextmanager
+def progress_line(text: str = "") -> Iterator[Callable]:
+    """`show(text, share)` in a block: a line, and a bar for a share from 0 to 1.
+
+    Afterwards nothing of it is there. Nothing is shown where nobody looks.
+    """
+    if in_notebook() and not _moved():
+        with _in_cell() as write:
+            yield _paced(write, text)
+    elif not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
+        try:
+            yield _paced(_in_terminal, text)
+        finally:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    else:
+        yield lambda text, share=None: None
+
+
+def _moved():
+    """True in a callback of a slider: what is shown there cannot be taken away."""
+    from IPython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)
+    parent = kernel.get_parent("shell") if kernel else {}
+    return parent.get("header", {}).get("msg_type") == "comm_msg"
+
+
+def _paced(write, text):
+    """`write`, but not more often than an eye can follow."""
+    last = 0.0
+
+    def show(text, share=None):
+        nonlocal last
+        if time.monotonic() - last >= _EVERY:
+            write(text, share)
+            last = time.monotonic()
+
+    if text:
+        write(text, None)
+    return show
+
+
+@contextlib.contextmanager
+def _in_cell():
+    from IPython.display import display, update_display
+
+    place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
+    shown = False
+
+    def write(text, share):
+        nonlocal shown
+        put, shown = (update_display if shown else display), True
+        put(_bundle(text, share), raw=True, display_id=place)
+
+    try:
+        yield write
+    finally:
+        if shown:
+            # an output without data is drawn as nothing
+            update_display({}, raw=True, display_id=place)
+
+
+def _bundle(text, share):
+    bar = "" if share is None else f'<progress value="{share:.3f}"></progress> '
+    style = "opacity:.75;font-size:90%"
+    words = f'<span style="{style}">{bar}{html.escape(text)}</span>'
+    return {"text/plain": text, "text/html": words}
+
+
+def _in_terminal(text, share):
+    done = "" if share is None else f"{share:4.0%} "
+    print(f"\r\x1b[K{done}{text[:90]}", end="", file=sys.stderr, flush=True)
+
+
+def in_notebook() -> bool:
+    """True inside an IPython kernel (JupyterLab, VS Code, Colab, nbclient)."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return hasattr(shell, "kernel")

@@ -1,0 +1,1 @@
+"""Exercises: a learner's answer, run in ranks and compared."""

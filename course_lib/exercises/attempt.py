@@ -1,0 +1,211 @@
+"""An exercise, and a learner's answer to it, run in fresh ranks."""
+
+import re
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from course_lib.errors import LaunchError, UsageError
+from course_lib.launching import launcher, shortage, spec
+from course_lib.launching.results import Results
+from course_lib.stacks import Frame, is_learners
+from course_lib.tracing.events import Trace
+
+_LINES = 3  # of an exception's message: PyTorch's can be long
+SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
+STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
+
+# what PyTorch says, and what it means to who writes an exercise
+_SAYINGS = (
+    (
+        "Default process group has not been initialized",
+        "Join the group with dist.init_process_group before anything that needs it:"
+        " DDP, a sampler, a collective.",
+    ),
+    (
+        "initialize the default process group twice",
+        "The group is there already. This exercise asks for the part after it.",
+    ),
+    (
+        "sampler option is mutually exclusive with shuffle",
+        "With a sampler the loader must not shuffle: the sampler decides the order.",
+    ),
+    (
+        "Process group cannot be None",
+        "The group has been left already. Leave it once, at the very end.",
+    ),
+    (
+        "no attribute 'set_epoch'",
+        "Not the loader: the sampler has the method set_epoch.",
+    ),
+    (
+        "EOF when reading a line",
+        "A rank has no keyboard, so input() cannot work in it.",
+    ),
+    (
+        "BdbQuit",
+        "A rank has no keyboard: use print instead of breakpoint().",
+    ),
+    (
+        "of type torch.Tensor",
+        "A collective needs a tensor, not a number: it writes the result there.",
+    ),
+    (
+        "this destroys the group of the training",
+        "Do not leave the group here: the training goes on after this function.",
+    ),
+    (
+        "SIGKILL",
+        "Nothing of the course sends this signal, unless memory ran out: let the"
+        " function return by itself.",
+    ),
+)
+
+_GENERAL = {
+    "stalled": "Ranks that wait for each other make different collective calls. Compare"
+    " the lines above: every rank must make the same calls, in the same order.",
+    "late": "A rank goes on and the others wait for it. Compare the lines above: every"
+    " rank must make the same collective calls, in the same order.",
+    "lost": "Every rank must make the same collective calls, in the same order.",
+    "exited": "Let the function return; sys.exit ends the whole rank.",
+    "left": "Let the function return; something in it ends the whole rank.",
+    "killed": "Ranks that make different collective calls can crash: one receives what"
+    " another sent for something else.",
+}
+
+
+class Wrong(Exception):
+    """What an answer did, and what a right one does; `hint` is about this mistake."""
+
+    def __init__(self, found: str, hint: str = "", lines: tuple[str, ...] = ()):
+        super().__init__(found)
+        self.hint, self.lines = hint, lines
+
+
+class Missing(Exception):
+    """The answer is not written yet."""
+
+
+class Broken(Exception):
+    """The check failed by a fault of its own, in no line of the answer."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: how long it takes, what checks it, hints that say ever more.
+
+    `check(attempt)` returns a sentence on what was right and raises `Wrong` otherwise.
+    """
+
+    id: str
+    title: str
+    minutes: int
+    check: Callable
+    hints: tuple[str, ...]
+
+
+class Attempt:
+    """The answer to one exercise: call it to run the answer in fresh ranks."""
+
+    def __init__(self, answer, *, timeout: float = SECONDS):
+        self.answer, self.timeout = answer, timeout
+        self.name = spec.name(answer)
+        self.picture = None  # a function that draws, for the notebook
+
+    def __call__(self, body, *args, world_size: int, trace=False, why=None) -> Results:
+        """What `body(rank, world_size, answer, *args)` returned on each rank.
+
+        `why(error)` gives the hint for a launch that failed, or None.
+
+        Errors: `Missing` for a stub, `Wrong` with rank and line if a rank fails,
+        `Broken` if it fails by a fault of the check.
+        """
+        asked = spec.check(
+            _Named(body, self.answer, self.name),
+            args=args,
+            kwargs={},
+            world_size=world_size,
+            trace=trace,
+            timeout=self.timeout,
+            nodes=None,
+        )
+        try:
+            return launcher.run(asked, quiet=True)
+        except LaunchError as error:
+            if error.kind == "NotImplementedError" and "(no message)" in str(error):
+                raise Missing from None  # PyTorch's own have a message
+            raise self._failure(error, why) from None
+        except UsageError as error:
+            raise Wrong(str(error)) from None  # it cannot be sent to the ranks
+
+    def _failure(self, error, why):
+        """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
+        head, *lines = _shortened(str(error)).split("\n")
+        # of one process only: nobody asked for a rank
+        head = re.sub(r"^rank 0 of 1\b", self.name, head)
+        lines = tuple(line for line in lines if "cl.last_error()" not in line)
+        if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
+            hint = "Keep the parameters of the function as the exercise gives them."
+        else:
+            hint = next((hint for text, hint in _SAYINGS if text in head), "")
+        hint = hint or _busy(error) or (why and why(error))
+        # of a class or a partial no line stands in the stack if its call fails
+        plain = isinstance(self.answer, types.FunctionType)
+        if plain and not hint and _is_fault(error):
+            return Broken(head.partition(" raised ")[2])
+        hint = hint or _GENERAL.get(error.kind, "")
+        return Wrong(head, hint, lines)
+
+    def draw(self, trace: Trace | None) -> None:
+        """Let the notebook show this timeline above the outcome."""
+        if trace is not None and len(trace):
+            self.picture = partial(_timeline, trace)
+
+
+def _timeline(trace):
+    # a rank, which imports this too, needs no matplotlib
+    from course_lib.plots.timeline import plot_timeline
+
+    return plot_timeline(trace)
+
+
+class _Named:
+    """A function of ranks under the name of the learner's own, for messages."""
+
+    def __init__(self, body, answer, name):
+        # `func` as in functools.partial: if it cannot be sent, that is looked into
+        self.body, self.func, self.__name__ = body, answer, name
+
+    def __call__(self, rank, world_size, *args):
+        return self.body(rank, world_size, self.func, *args)
+
+
+def _shortened(text):
+    """A message without colours, and without all but the first lines of a long one."""
+    said, place, rest = re.sub(r"\x1b\[[0-9;]*m", "", text).partition("\n\n  ")
+    lines = said.split("\n")
+    if place and len(lines) > _LINES:
+        said = "\n".join([*lines[:_LINES], "..."])
+    return said + place + rest
+
+
+def _is_fault(error):
+    """True if a rank raised something, and no line of its stack is the learner's."""
+    files = re.findall(r'^  File "(.+?)", line', error.details, re.MULTILINE)
+    # a collective of the check fails if the answer made another one before it
+    if error.kind.startswith(("RuntimeError", "Dist")) or shortage.advice(str(error)):
+        return False
+    return bool(files) and not any(is_learners(Frame(file, 0, "")) for file in files)
+
+
+def _busy(error):
+    """The hint for a rank that waits for nobody and still does not end, or None."""
+    ends = [frames[-1] for frames in error.where.values() if frames]
+    if error.kind != "late" or ".wait(" in str(error):
+        return None
+    if ends and all(frame.function == "_shutdown" for frame in ends):
+        return "The function has returned, but a thread that it started goes on."
+    if any(map(is_learners, ends)):
+        return "A rank is still busy in a line of yours, shown above. Does it end?"
+    return None

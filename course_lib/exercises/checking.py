@@ -1,0 +1,257 @@
+"""Check an exercise, ask for a hint, see what is done and what is open."""
+
+import html
+import importlib
+import textwrap
+
+from course_lib.display import in_notebook, progress_line
+from course_lib.errors import CourseError, LaunchInterrupted, UsageError
+from course_lib.exercises import progress, stages
+from course_lib.exercises.attempt import (
+    SECONDS,
+    Attempt,
+    Broken,
+    Exercise,
+    Missing,
+    Wrong,
+)
+
+_COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
+_ANSI = {"✗": "\x1b[31m", "○": "\x1b[33m"}
+_WIDTH = 80  # columns; a cell would break longer lines inside a word
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+class Unsolved(CourseError):
+    """A check that did not find the answer right; a notebook shows its message."""
+
+    def _render_traceback_(self):
+        head, *rest = str(self).split("\n")
+        first = "\n".join(_wrap(head))
+        rest = [part for line in rest for part in _wrap(line)]
+        return [f"{_ANSI[head[0]]}{_BOLD}{first}{_PLAIN}", *rest]
+
+
+def _wrap(line):
+    """Lines of prose that fit a cell; lines of code as they are."""
+    return [line] if line.startswith(" ") or not line else textwrap.wrap(line, _WIDTH)
+
+
+class NotYet(Unsolved):
+    """The answer is wrong: what it does, what a right one does, a hint."""
+
+
+class NotStarted(Unsolved):
+    """The answer is still the stub."""
+
+
+class Right:
+    """The answer is right; shows what was proven."""
+
+    def __init__(self, exercise: Exercise, proof: str, note: str = ""):
+        self.text = f"✓ {exercise.id} right: {proof}"
+        self.note = note
+
+    def __repr__(self):
+        return "\n".join(filter(None, (self.text, self.note)))
+
+    def _repr_html_(self):
+        mark = f'<b style="color:{_COLORS["✓"]}">{html.escape(self.text)}</b>'
+        return f"{mark}<br>{html.escape(self.note)}" if self.note else mark
+
+
+def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Right:
+    """Test the answer to an exercise: `cl.check("4.1", shard_indices)`.
+
+    The answer runs in fresh ranks, each launch for at most `timeout` seconds (20). What
+    it computes is compared and what it costs, never how it is written.
+
+    Errors: `NotYet` that says which rank differs, and a hint for that mistake;
+    `NotStarted` while the answer is the stub; `UsageError` for an unknown exercise;
+    `CourseError` if the check itself fails;
+    `LaunchInterrupted` if the cell is interrupted.
+    """
+    try:
+        chosen = _find(exercise)
+        _refuse_unless_function(chosen, answer)
+        seconds = SECONDS if timeout is None else timeout
+        return _judge(chosen, Attempt(answer, timeout=seconds))
+    except LaunchInterrupted:
+        raise  # it tells where each rank was
+    except KeyboardInterrupt:
+        raise LaunchInterrupted(f"{exercise}: the check was interrupted") from None
+
+
+def _refuse_unless_function(exercise, answer):
+    if answer is ...:
+        raise UsageError(
+            f"exercise {exercise.id} checks a function. Give its name too, as in"
+            f' cl.check("{exercise.id}", answer)'
+        )
+    if not callable(answer):
+        raise UsageError(
+            f"exercise {exercise.id} checks a function, found {answer!r:.60} of type"
+            f" {type(answer).__name__}. Give its name alone, without brackets after it."
+        )
+
+
+def _judge(chosen, attempt):
+    """`Right`, or the error that says what is not."""
+    try:
+        with progress_line(_waiting(chosen, attempt.timeout)):
+            proof = chosen.check(attempt)
+    except Missing:
+        progress.note(chosen.id, "not started")
+        raise NotStarted(
+            f"○ {chosen.id} not started: {attempt.name} still raises"
+            " NotImplementedError.\nWrite it in the cell above, run that cell, then"
+            " this one."
+        ) from None
+    except Broken as broken:
+        raise CourseError(
+            f"the check of {chosen.id} itself failed: {broken}\nThis is no mistake of"
+            " your answer. Please report this."
+        ) from None
+    except Wrong as wrong:
+        progress.note(chosen.id, "not yet")
+        raise NotYet(_message(chosen, wrong)) from None
+    finally:
+        _show(attempt.picture)
+    lost = progress.note(chosen.id, "right")
+    note = f"(this will not outlive the kernel: {lost})" if lost else ""
+    return Right(chosen, proof, note)
+
+
+def _waiting(exercise, timeout):
+    seconds = str(timeout).removesuffix(".0")
+    return f"{exercise.id}: checking …, each run stops after {seconds} s"
+
+
+def _message(exercise, wrong):
+    lines = [f"✗ {exercise.id} not yet: {wrong}", *wrong.lines]
+    if lines[-1]:
+        lines.append("")
+    if wrong.hint:
+        lines.append(f"Hint: {wrong.hint}")
+    lines.append(f'More help: cl.hint("{exercise.id}")')
+    return "\n".join(lines)
+
+
+def parts(message: str) -> tuple[str, str]:
+    """What a check says in two parts: its sentence with the lines of code, its hint."""
+    said, _, rest = message.partition("\nHint: ")
+    hint, _, _ = rest.partition("\nMore help: ")
+    return said.partition("\nMore help: ")[0].strip(), hint.strip()
+
+
+def _show(picture):
+    """Draw what the ranks did, in a notebook, above the outcome."""
+    if picture is None or not in_notebook():
+        return
+    import matplotlib.pyplot as plt
+    from IPython.display import display
+
+    figure = picture().figure
+    display(figure)
+    plt.close(figure)
+
+
+class Hint:
+    """One hint, and how many there are."""
+
+    def __init__(self, exercise: Exercise, number: int):
+        count = len(exercise.hints)
+        self.text = exercise.hints[number - 1]
+        self.head = f"{exercise.id}, hint {number} of {count}"
+        self.more = (
+            f'cl.hint("{exercise.id}") again says more.'
+            if number < count
+            else "That was the last one; the answer is in solutions/."
+        )
+
+    def __repr__(self):
+        return f"{self.head}: {self.text} {self.more}"
+
+    def _repr_markdown_(self):
+        return f"**{self.head}:** {self.text} {self.more}"
+
+
+def hint(exercise: str = "", number: int | None = None) -> Hint:
+    """The next hint for an exercise, or the hint of that number (from 1)."""
+    chosen = _find(exercise)
+    count = len(chosen.hints)
+    if number is not None and number not in range(1, count + 1):
+        raise UsageError(f"exercise {chosen.id} has hints 1 to {count}, not {number!r}")
+    if number is None:
+        seen = progress.states().get(chosen.id, []).count("hint")
+        number = min(count, seen + 1)
+        progress.note(chosen.id, "hint")
+    return Hint(chosen, number)
+
+
+class Summary:
+    """All exercises, done and open."""
+
+    def __init__(self, exercises):
+        states = progress.states()
+        self.rows = [_standing(one, states.get(one.id, [])) for one in exercises]
+        done = sum(mark == "✓" for mark, *_ in self.rows)
+        minutes = sum(row[-1] for row in self.rows if row[0] != "✓")
+        left = f", about {minutes} minutes to go" if minutes else ""
+        self.title = f"{done} of {len(self.rows)} exercises right{left}"
+
+    def __repr__(self):
+        rows = [" ".join(map(str, (*row[:3], f"({row[3]})"))) for row in self.rows]
+        return "\n".join([self.title, *rows])
+
+    def _repr_html_(self):
+        left = 'style="text-align:left"'
+        rows = "".join(
+            f'<tr><td style="color:{_COLORS[row[0]]}"><b>{row[0]}</b></td>'
+            + "".join(f"<td {left}>{html.escape(str(cell))}</td>" for cell in row[1:])
+            + "</tr>"
+            for row in self.rows
+        )
+        heads = ("", "exercise", "", "state", "minutes")
+        head = "".join(f"<th {left}>{name}</th>" for name in heads)
+        return f"<p>{self.title}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+def _standing(exercise, states):
+    """Mark, id, title, state in words, minutes."""
+    tries = [state for state in states if state in ("right", "not yet")]
+    first = tries.index("right") + 1 if "right" in tries else 0
+    if first:
+        mark, state = "✓", f"right at check {first}" if first > 1 else "right at once"
+        state += ", the last check not yet" if tries[-1] == "not yet" else ""
+    elif tries:
+        mark, state = "✗", f"not yet, {len(tries)} check{'s' * (len(tries) > 1)}"
+    else:
+        mark, state = "○", "not started"
+    hints = min(states.count("hint"), len(exercise.hints))
+    state += f", {hints} hint{'s' * (hints > 1)}" if hints else ""
+    return mark, exercise.id, exercise.title, state, exercise.minutes
+
+
+def summary() -> Summary:
+    """Which exercises are right and which are open; it survives a kernel restart."""
+    return Summary(list(exercises().values()))
+
+
+def exercises() -> dict[str, Exercise]:
+    """All exercises by id, in order."""
+    modules = map(importlib.import_module, stages.names())
+    return {one.id: one for module in modules for one in module.EXERCISES}
+
+
+def _find(exercise):
+    known = exercises()
+    if not isinstance(exercise, str):
+        raise UsageError(
+            f'write the exercise in quotes, as in cl.check("4.1", answer);'
+            f" found {exercise!r:.60}"
+        )
+    if exercise in known:
+        return known[exercise]
+    wrong = f"there is no exercise {exercise!r:.20}" if exercise else "name an exercise"
+    raise UsageError(f"{wrong}: {', '.join(known)}")

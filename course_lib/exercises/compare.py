@@ -1,0 +1,210 @@
+"""What checks look at: weights, numbers, what was read, what travelled."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import TensorDataset
+
+from course_lib.errors import LaunchError
+from course_lib.exercises.attempt import Wrong
+from course_lib.stacks import is_learners
+from course_lib.text import short
+from course_lib.tracing.events import Trace
+
+CLOSE = 1e-4  # weights that agree; a mistake changes them by far more
+_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
+
+
+@contextlib.contextmanager
+def group(rank: int, world_size: int):
+    """The process group of a check, and the device of this rank, in a block.
+
+    An answer that destroys the group fails in that line.
+    """
+    on_gpus = torch.cuda.device_count() >= world_size
+    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    if on_gpus:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpus else "gloo")
+    dist.barrier()  # an answer that does nothing may leave while another rank joins
+    destroy, dist.destroy_process_group = dist.destroy_process_group, _refuse_leaving
+    try:
+        yield device
+        if not dist.is_initialized():
+            _refuse_leaving()
+    finally:
+        dist.destroy_process_group = destroy
+        if dist.is_initialized():
+            destroy()
+
+
+def _refuse_leaving(*_, **__):
+    raise RuntimeError("this destroys the group of the training")
+
+
+@contextlib.contextmanager
+def noted(owner: type, name: str):
+    """What the method `name` of a class is called with in a block, in order."""
+    method, calls = getattr(owner, name), []
+
+    def noting(self, *args, **kwargs):
+        calls.append((*args, *kwargs.values()))
+        return method(self, *args, **kwargs)
+
+    setattr(owner, name, noting)
+    try:
+        yield calls
+    finally:
+        setattr(owner, name, method)
+
+
+class Watched(TensorDataset):
+    """A data set that notes in `read` which samples were asked for, in order."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+        self.read = []
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return super().__getitem__(index)
+
+
+def state_of(value):
+    """A state dict as tensors on the CPU, also of a module; else what it is instead."""
+    if isinstance(value, torch.nn.Module):
+        value = value.state_dict()
+    if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
+        return {name: tensor.detach().cpu().clone() for name, tensor in value.items()}
+    return short(value)
+
+
+def grads_of(model: torch.nn.Module) -> dict:
+    """The gradient of each parameter by name, None where there is none."""
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+def largest(state: dict) -> float:
+    """The largest number of a state dict, without its sign; nan if there is one."""
+    return torch.stack([value.abs().max() for value in state.values()]).max().item()
+
+
+def gap(one: dict, other: dict) -> float:
+    """The largest difference of two state dicts of the same names; inf for nan."""
+    gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
+    largest = torch.stack(gaps).max().item()  # nan if one of them is
+    return largest if largest == largest else float("inf")
+
+
+def mistaken(found: dict, mistakes: Iterable, weights: Callable, *, close=CLOSE):
+    """The hint of the first mistake that gives the weights which were found, or None.
+
+    A mistake is a pair of a hint and what `weights` is told to make it.
+    """
+    for hint, how in mistakes:
+        if gap(found, weights(**how)) < close:
+            return hint
+    return None
+
+
+def agree(states: Sequence, expected: dict, *, hint: str) -> dict:
+    """The weights that all ranks ended with.
+
+    Errors: `Wrong` if one gave no such weights, or (with `hint`) others than rank 0.
+    """
+    ranks = len(states)
+    for rank, state in enumerate(states):
+        _refuse_other(state, expected, where=(rank, ranks))
+        if gap(state, state) != 0:
+            raise Wrong(
+                f"rank {rank} of {ranks} ends with weights that are no numbers (nan)",
+                "The steps are far too long. Is the loss a mean? Is zero_grad called"
+                " before each backward?",
+            )
+    for rank, state in enumerate(states):
+        apart = gap(states[0], state)
+        if apart > CLOSE:
+            raise Wrong(
+                f"rank {rank} of {ranks} ends with other weights than rank 0: they"
+                f" differ by up to {apart:.2g}",
+                hint,
+            )
+    return states[0]
+
+
+def _refuse_other(state, expected, *, where):
+    rank, ranks = where
+    if isinstance(state, str):
+        raise Wrong(
+            f"rank {rank} of {ranks} returned {state}, expected the weights as a state"
+            " dict",
+            "Rank 0 returned weights, and so must every rank: its return stands outside"
+            " of any `if rank == 0`."
+            if rank
+            else "The function must return weights. Under DDP they are in"
+            " model.module.state_dict().",
+        )
+    wrapped = any(name.startswith("module.") for name in state)
+    if _shapes(state) != _shapes(expected):
+        raise Wrong(
+            f"rank {rank} of {ranks} returned the weights {short(state)}, expected"
+            f" {short(expected)}",
+            "These are the names of the DDP wrapper: ask model.module for its state."
+            if wrapped
+            else "Train the model that is given, all of it, and return its state dict.",
+        )
+
+
+def _shapes(state):
+    return {name: value.shape for name, value in state.items()}
+
+
+def number_of(value) -> float | None:
+    """A finite number or a tensor of one, as a float; None for anything else."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def near(found: float | None, expected: float, most: float = CLOSE) -> bool:
+    """True if a number is there (none and nan are not) and differs by `most`."""
+    return found is not None and abs(found - expected) <= most
+
+
+def own_lines(error: LaunchError) -> set:
+    """The lines of the answer that ranks were in when they were stopped."""
+    own = ([f for f in frames if is_learners(f)] for frames in error.where.values())
+    return {frames[-1] for frames in own if frames}
+
+
+def reduced(trace: Trace, rank: int) -> list[int]:
+    """The bytes of each all-reduce of a rank, in order."""
+    return [e.bytes for e in trace.select(rank, "communicate", "all_reduce")]
+
+
+def gradients(trace: Trace, rank: int) -> list[int]:
+    """The bytes of each all-reduce but the small ones, which cost next to nothing."""
+    return [size for size in reduced(trace, rank) if size > _SMALL]
+
+
+def complete(trace: Trace) -> bool:
+    """False if the recording was cut, so that what it lacks proves nothing."""
+    return "cut after" not in trace.source
+
+
+def steps_of(trace: Trace, first: int, last: int) -> Trace | None:
+    """What happened after optimizer step `first` of rank 0 until step `last` (from 0).
+
+    None if there were fewer steps.
+    """
+    steps = trace.select(rank=0, name="optimizer").events
+    if len(steps) <= last:
+        return None
+    return trace.between(steps[first].stop, steps[last].stop)

@@ -1,0 +1,121 @@
+"""What checks see of an answer on devices: its result, bytes, peak memory and time."""
+
+import gc
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.accelerators.usage import tensors
+from course_lib.errors import LaunchError
+from course_lib.tracing.events import Trace
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call that was watched: what came back, and what it cost; plain data.
+
+    `result` lies on the CPU, `places` names the devices on which its tensors lay.
+    Bytes by device name: held `before` and `after` the call, and at the `peak`.
+    """
+
+    result: object
+    places: tuple[str, ...]
+    before: dict[str, int]
+    peak: dict[str, int]
+    after: dict[str, int]
+    trace: Trace
+
+    @property
+    def seconds(self) -> float:
+        """From the first event to the last; modelled on virtual GPUs."""
+        return self.trace.span
+
+    def copies(self, source=None, target=None, name=None) -> list[int]:
+        """The bytes of each transfer in order, of those that fit."""
+        wanted = {"source": source, "target": target, "name": name}
+        return copied(self.trace.transfers, **wanted)
+
+    def crossings(self) -> list[int]:
+        """The bytes of each transfer from one device to another, in order."""
+        return [
+            transfer.bytes
+            for transfer in self.trace.transfers
+            if "cpu" not in (transfer.source, transfer.target)
+        ]
+
+
+def copied(transfers, *, source=None, target=None, name=None) -> list[int]:
+    """The bytes of each transfer in order, of those that fit."""
+    return [
+        one.bytes
+        for one in transfers
+        if source in (None, one.source)
+        and target in (None, one.target)
+        and name in (None, one.name)
+    ]
+
+
+def on_devices(count: int, **options) -> list[torch.device]:
+    """What `cl.devices` gives, without its line: for the ranks of a check."""
+    from course_lib.accelerators.selection import devices
+
+    return devices(count, quiet=True, **options)
+
+
+def watch(call: Callable, devs: Sequence[torch.device], *, warm: int = 0) -> Run:
+    """Call once, watched, after `warm` calls that warm up real GPUs."""
+    from course_lib.tracing.record import trace
+
+    gpu = torch.get_device_module(devs[0])
+    for _ in range(warm if devs[0].type == "cuda" else 0):
+        call()
+    before = held(devs)
+    for device in devs:
+        gpu.reset_peak_memory_stats(device)
+    with trace() as recorded:
+        result = call()
+    return Run(
+        to_cpu(result),
+        tuple(sorted({str(tensor.device) for tensor in tensors(result)})),
+        before,
+        {str(device): gpu.max_memory_allocated(device) for device in devs},
+        held(devs),
+        recorded,
+    )
+
+
+def held(devs: Sequence[torch.device]) -> dict[str, int]:
+    """The bytes that are allocated now, by device name; garbage does not count."""
+    gc.collect()
+    gpu = torch.get_device_module(devs[0])
+    return {str(device): gpu.memory_allocated(device) for device in devs}
+
+
+def to_cpu(value):
+    """The same value with its tensors on the CPU, cut off from their graph."""
+    if torch.is_tensor(value):
+        return value.detach().cpu().clone()
+    if isinstance(value, torch.nn.Module):
+        return to_cpu(value.state_dict())
+    if isinstance(value, dict):
+        return {key: to_cpu(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_cpu(part) for part in value]
+    return value
+
+
+def full(error: LaunchError) -> int | None:
+    """The number of the device that ran out of memory; None for other failures."""
+    if error.kind != "OutOfMemoryError":
+        return None
+    return int(re.search(r"GPU (\d+)", f"{error}\nGPU 0")[1])
+
+
+def mixed(error: LaunchError) -> tuple[str, ...]:
+    """The devices that an operator found its tensors on; () for other failures."""
+    said = str(error)
+    if "to be on the same device" not in said:
+        return ()
+    return tuple(re.findall(r"\b(?:cpu|vgpu:\d+|cuda:\d+)\b", said)[:2])

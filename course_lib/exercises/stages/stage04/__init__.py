@@ -1,0 +1,113 @@
+"""Stage 04, DistributedDataParallel: its exercises.
+
+Each check first compares values and cost with those of one plain process. Only an
+answer that differs is looked into, to find the hint for its mistake.
+"""
+
+from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.stages.stage04.accumulating import check_accumulate
+from course_lib.exercises.stages.stage04.by_hand import check_by_hand
+from course_lib.exercises.stages.stage04.mean_loss import check_mean_loss
+from course_lib.exercises.stages.stage04.saving import check_save
+from course_lib.exercises.stages.stage04.shards import check_shards
+from course_lib.exercises.stages.stage04.training import check_train
+
+EXERCISES = (
+    Exercise(
+        "4.1",
+        "Shard indices by hand",
+        10,
+        check_shards,
+        (
+            "All ranks must get equally many samples. How many is that for 10 samples"
+            " on 4 ranks? So how long is the list before it is dealt?",
+            "Padding: the list 0 … 9 goes on with 0, 1 until its length is a multiple"
+            " of `world_size`. For 3 samples on 5 ranks it is 0, 1, 2, 0, 1. The"
+            " remainder `i % num_samples` counts this way.",
+            "Dealing: a slice with a step, `padded[rank::world_size]`.",
+        ),
+    ),
+    Exercise(
+        "4.2",
+        "Complete the training with DDP",
+        25,
+        check_train,
+        (
+            "Start from the plain loop. Then add, in this order: join the group, wrap"
+            " the model, shard the data, divide the batch, leave the group.",
+            "The sampler: `DistributedSampler(data)` knows rank and world size from the"
+            " group, and shuffles. The loader gets `sampler=sampler` and"
+            " `batch_size=64 // world_size`.",
+            "`sampler.set_epoch(epoch)` at the start of each epoch gives each epoch its"
+            " own order, the same on all ranks.",
+            "Return `model.module.state_dict()`, after `dist.destroy_process_group()`.",
+        ),
+    ),
+    Exercise(
+        "4.3",
+        "Evaluate and save on rank 0",
+        20,
+        check_save,
+        (
+            "Which lines are for rank 0 alone, which for all? A line in which all ranks"
+            " take part must not stand under `if rank == 0`.",
+            "On rank 0 work with `model.module`: calling the DDP wrapper is a"
+            " collective when the model has BatchNorm. `eval()` keeps BatchNorm still.",
+            "After rank 0 has saved: `dist.barrier()` on all ranks, then all load with"
+            " `torch.load(path, map_location=device)`, and `model.train()` at the end.",
+            "For the accuracy: all ranks make a tensor of one number, rank 0 fills in"
+            " its own, `dist.broadcast(tensor, src=0)`.",
+        ),
+    ),
+    Exercise(
+        "4.4",
+        "Accumulate with one all-reduce per step",
+        15,
+        check_accumulate,
+        (
+            "How many backward passes does a step have, and how many of them should"
+            " send gradients? Which one?",
+            "`with model.no_sync():` around forward and backward of all micro-batches"
+            " but the last. The last one runs as usual. Each one's backward comes"
+            " right after its forward.",
+            "The loss of each micro-batch is a mean. Dividing it by the number of"
+            " micro-batches makes their sum the mean over the whole batch.",
+        ),
+    ),
+    Exercise(
+        "4.5a",
+        "Find the bug: every epoch the same",
+        5,
+        check_train,
+        (
+            "Print the first five samples that rank 0 reads in each epoch. What do you"
+            " notice?",
+            "The sampler makes its order from a seed and the number of the epoch. Who"
+            " tells it the number?",
+        ),
+    ),
+    Exercise(
+        "4.5b",
+        "Find the bug: ranks that never agree",
+        10,
+        check_by_hand,
+        (
+            "Equal gradients change the weights of all ranks by the same amount. What"
+            " must hold before the first step, so that the weights are equal after it?",
+            "DDP does it when it wraps the model: rank 0's parameters go to all. By"
+            " hand: a loop over `model.parameters()` with `dist.broadcast`.",
+            "`dist.broadcast(parameter.data, src=0)`, on all ranks, before the loop.",
+        ),
+    ),
+    Exercise(
+        "4.5c",
+        "Find the bug: one rank waits for ever",
+        5,
+        check_mean_loss,
+        (
+            "Which ranks reach the all-reduce?",
+            "All ranks all-reduce a copy of their loss and divide. Rank 0 prints. All"
+            " return the mean.",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""What was handed in: folders and archives, whose they are."""

@@ -1,0 +1,1 @@
+"""Notebooks as cells: the assignment, what a learner changed, the two merged."""

@@ -1,0 +1,269 @@
+"""The exercise notebooks as they are handed out: their checks, and whose copy it is."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+from course_lib.authoring import lint, release
+from course_lib.errors import CourseError, UsageError
+from course_lib.grading.handed_in.submissions import Refused
+from course_lib.grading.notebook import cells
+
+NO_EXERCISE = (
+    "not one of the exercises: it holds none of their answers and checks. Hand in the"
+    " notebook of the folder exercises in which you wrote your answers."
+)
+_ID = re.compile(r"(?!(own|extra|stub|canary)-)[A-Za-z0-9_-]{1,50}")
+
+
+class Absent(CourseError):
+    """The exercise of a notebook is not in the folder: no fault of the learner's."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of an exercise: the id of its cell, its points, its time in seconds.
+
+    What it shows begins with `passed` if the answer is right.
+    """
+
+    cell: str
+    exercise: str
+    points: float
+    timeout: float | None = None
+    passed: str = ""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An exercise notebook as it is handed out.
+
+    Each of its cells has an id of its own; `known` gives it for each id and grade_id
+    of the file, which is `content`.
+    """
+
+    name: str
+    stage: str
+    cells: tuple[dict, ...] = field(repr=False)
+    content: bytes = field(repr=False)
+    known: Mapping[str, str] = field(repr=False)
+
+    @property
+    def checks(self) -> list[Check]:
+        """The checks in the order of the notebook."""
+        return [_check(cell) for cell in self.cells if role(cell) == "check"]
+
+    def answers(self, check: str) -> list[dict]:
+        """The answers that belong to a check: of its exercise, else those above it."""
+        wanted = next(cell for cell in self.cells if cell["id"] == check)
+        mine = [cell for cell in self.cells if role(cell) == "answer"]
+        same = _exercise(wanted)
+        return [cell for cell in mine if same and _exercise(cell) == same] or (
+            _above(self.cells, check)
+        )
+
+
+def _above(found, check):
+    """The answers between a check and the check before it that follows an answer."""
+    answers, done = [], False
+    for cell in found:
+        kind = role(cell)
+        if kind == "answer":
+            answers = [cell] if done else [*answers, cell]
+            done = False
+        elif kind == "check":
+            done = True
+        if cell["id"] == check:
+            return answers
+
+
+def role(cell: dict) -> str:
+    """`check`, `answer`, `locked` or `given` for a cell of code, else `text`."""
+    grader = cells.grader(cell)
+    if cell["cell_type"] != "code":
+        return "text"
+    if grader.get("solution") is True:
+        return "answer"
+    if grader.get("grade") is True:
+        return "check"
+    return "locked" if grader.get("locked") is True else "given"
+
+
+def _exercise(cell):
+    return exercise(cells.cell(cell).grade_id)
+
+
+def exercise(name: str) -> str:
+    """The exercise that an id names, as `4.5a`; empty for ids of another kind."""
+    return lint.exercise(SimpleNamespace(id=name))
+
+
+def _check(cell):
+    name = cells.grader(cell)["grade_id"]
+    timeout = _course(cell).get("timeout")
+    timeout = float(timeout) if type(timeout) in (int, float) and timeout > 0 else None
+    points = float(cells.grader(cell)["points"])
+    number = exercise(name) or name
+    passed = f"✓ {number} right" if "cl.check(" in cells.source(cell) else ""
+    return Check(cell["id"], number, points, timeout, passed)
+
+
+def _course(holder):
+    found = cells.metadata(holder).get("course")
+    return found if isinstance(found, dict) else {}
+
+
+def load(folder: Path) -> list[Assignment]:
+    """The exercises of a folder: each notebook that holds a check, by file name.
+
+    With a folder solutions/ beside it, as in the course, they are what its notebooks
+    give: who works in this clone has written into the exercises.
+
+    Errors: `UsageError` for a folder without one, a notebook that cannot be read, and
+    for two that hold the same checks of one stage.
+    """
+    if not folder.is_dir():
+        raise UsageError(
+            f"no folder {folder}: name the folder of the exercises as they are handed"
+            " out"
+        )
+    solutions = _notebooks(folder.parent / "solutions")
+    paths = [folder / path.name for path in solutions] or _notebooks(folder)
+    found = [made for made in map(_read, paths) if made.checks]
+    if not found:
+        raise UsageError(
+            f"no exercise in {folder}: none of its {len(paths)} notebooks holds a"
+            " check, a cell with grade: true in its nbgrader metadata"
+        )
+    _refuse_twins(found, folder)
+    return found
+
+
+def _notebooks(folder):
+    return sorted(p for p in folder.glob("*.ipynb") if not p.name.startswith("."))
+
+
+def _refuse_twins(found, folder):
+    first = {}
+    for made in found:
+        for check in made.checks:
+            other = first.setdefault((made.stage, check.cell), made)
+            if other is not made and made.stage:
+                raise UsageError(
+                    f"two notebooks of {folder} hold {check.cell}: {other.name} and"
+                    f" {made.name}. Take out the one that is not handed out."
+                )
+
+
+def _read(path):
+    try:
+        solution = path.parent.parent / "solutions" / path.name
+        own = not solution.exists() or _untouched(path)
+        content = path.read_bytes() if own else release.content(solution)
+        return _assignment(path.stem, content, cells.parse(content))
+    except (OSError, Refused, ValueError) as error:
+        raise UsageError(
+            f"cannot read the exercise {path}: {error}. Nothing is graded without it."
+        ) from None
+
+
+def _untouched(path):
+    """True for an exercise as it was released, though perhaps run."""
+    try:
+        notebook = cells.parse(path.read_bytes())
+    except (OSError, Refused):
+        return False
+    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
+    mine = [
+        SimpleNamespace(
+            id=raw.get("id"),
+            cell_type=raw.get("cell_type"),
+            source=cells.source(raw),
+        )
+        for raw in raws
+    ]
+    known = _course(notebook).get("released")
+    return known == release.fingerprint(SimpleNamespace(cells=mine))
+
+
+def _assignment(name, content, notebook):
+    """Errors: `ValueError` for a check without id or points, an id that is twice."""
+    made, by_id, by_grade = [], {}, {}
+    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
+    for number, raw in enumerate(raws):
+        cell, (grade_id, own) = _canonical(raw), cells.cell(raw).names
+        if role(cell) == "check":
+            _refuse_vague(cell)
+        if grade_id and grade_id in by_grade:
+            raise ValueError(f"two cells have the grade_id {grade_id}")
+        taken = {other["id"] for other in made}
+        fit = [n for n in (grade_id, own) if _ID.fullmatch(n) and n not in taken]
+        cell["id"] = fit[0] if fit else cells.free(f"cell-{number + 1}", taken)
+        by_id[own] = by_grade[grade_id] = cell["id"]
+        made.append(cell)
+    known = by_id | by_grade
+    known.pop("", None)
+    return Assignment(name, _stage(notebook), tuple(made), content, known)
+
+
+def _canonical(raw):
+    """A cell without outputs, and without its id."""
+    code = raw.get("cell_type") == "code"
+    kind = "code" if code else "markdown"
+    made = {"cell_type": kind, "metadata": cells.metadata(raw)}
+    made |= {"source": cells.source(raw)}
+    return made | ({"outputs": [], "execution_count": None} if code else {})
+
+
+def _refuse_vague(cell):
+    grader = cells.grader(cell)
+    name, points = grader.get("grade_id"), grader.get("points")
+    if not isinstance(name, str) or not name:
+        raise ValueError("a check has no grade_id in its nbgrader metadata")
+    if type(points) not in (int, float) or not 0 <= points < float("inf"):
+        raise ValueError(f"{name} has {points!r} points, a number is expected")
+
+
+def _stage(notebook):
+    stage = _course(notebook).get("stage")
+    return stage if isinstance(stage, str) else ""
+
+
+def choose(notebook: dict, assignments: list[Assignment]) -> Assignment:
+    """The exercise that a notebook is a copy of, by what is in it, not by its name.
+
+    Errors: `Refused` for a notebook that is no exercise; `Absent` if its exercise is
+    not among these.
+    """
+    stage, handed = _stage(notebook), cells.tidy(notebook)
+    named = [one for one in assignments if stage and one.stage == stage]
+    for among in (named, assignments):
+        scores = [_likeness(handed, one, bool(stage) and not named) for one in among]
+        if any(map(any, scores)):
+            return among[scores.index(max(scores))]
+    foreign = sorted({n for c in handed for n in c.names if exercise(n)})
+    if foreign:
+        have = ", ".join(one.name for one in assignments)
+        raise Absent(
+            f"this notebook holds {cells.short(foreign[0])}, which none of these"
+            f" exercises has: {have}. Grade it with those that it was made from."
+        )
+    raise Refused(NO_EXERCISE)
+
+
+def _likeness(handed, assignment, strict):
+    """How many ids for graders, ids of cells and sources of checks are shared.
+
+    With `strict` the first alone counts: the notebook names another exercise.
+    """
+    solid = [c for c in assignment.cells if role(c) in ("check", "answer", "locked")]
+    ids = {c["id"] for c in solid}
+    graded = {assignment.known.get(c.grade_id) for c in handed} & ids
+    if strict:
+        return len(graded), 0, 0
+    named = {assignment.known.get(c.id) for c in handed} & ids
+    locked = {cells.plain(c["source"]) for c in solid if role(c) != "answer"} - {""}
+    same = locked & {cells.plain(c.source) for c in handed}
+    return len(graded), len(named), len(same)

@@ -1,0 +1,195 @@
+"""The cells of a notebook as plain data, in whatever shape a file holds them."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from keyword import iskeyword
+
+from course_lib.grading.handed_in.submissions import Refused
+
+MOST = 2000  # cells of a notebook that are read
+_LONGEST = 1_000_000  # characters of a source in which names are looked for
+_NEXT = "Open it in JupyterLab, save it, and hand in that file"
+_DEFINED = re.compile(
+    r"^(?P<indent>[ \t]*)(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)"
+    r"|(?P<targets>\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*(?::[^=\n]*)?=(?!=))",
+    re.MULTILINE,
+)
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from\b.*?\b)?import\b[ \t]*(\([^)]*\)|.*)", re.MULTILINE
+)
+_MARKERS = {  # what makes nbval skip a cell, or accept its error
+    "NBVAL_CHECK_OUTPUT",
+    "NBVAL_IGNORE_OUTPUT",
+    "NBVAL_RAISES_EXCEPTION",
+    "NBVAL_SKIP",
+    "PYTEST_VALIDATE_IGNORE_OUTPUT",
+}
+_BROKEN = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that was handed in; what is not there is an empty string."""
+
+    id: str
+    grade_id: str
+    code: bool
+    source: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What may tell which cell it is, the better one first."""
+        return self.grade_id, self.id
+
+
+def parse(data: bytes) -> dict:
+    """The notebook in the bytes of a file; nothing is known of its cells.
+
+    Errors: `Refused` with a sentence that says why it is none.
+    """
+    notebook = _json(data)
+    if not isinstance(notebook, dict):
+        raise Refused(f"not a notebook: it holds {_kind(notebook)}. {_NEXT}")
+    version = notebook.get("nbformat", 4)
+    if version in (1, 2, 3):
+        raise Refused(f"a notebook of an old format, nbformat 3 or older. {_NEXT}")
+    if version != 4:
+        raise Refused(
+            f"not a notebook that is known: its nbformat is {short(version)}, not 4."
+            f" {_NEXT}"
+        )
+    found = notebook.get("cells")
+    if not isinstance(found, list):
+        raise Refused(f"not a notebook: it has no list of cells. {_NEXT}")
+    if len(found) > MOST:
+        raise Refused(
+            f"a notebook of {len(found):,} cells, at most {MOST:,} are read. Delete"
+            " those that your answers do not need"
+        )
+    return notebook
+
+
+def _json(data):
+    if not data.strip():
+        raise Refused(f"an empty file. {_NEXT}")
+    try:
+        try:
+            return json.loads(data)
+        except UnicodeDecodeError:  # a few bad bytes cost only the cell they are in
+            return json.loads(data.decode("utf-8", "replace"))
+    except RecursionError:
+        raise Refused(f"not a notebook: it is nested too deep. {_NEXT}") from None
+    except json.JSONDecodeError as error:
+        raise Refused(
+            f"not a notebook: line {error.lineno} of the file is not JSON"
+            f" ({error.msg}). {_NEXT}"
+        ) from None
+    except ValueError:  # a number of thousands of digits
+        raise Refused(f"not a notebook: a number is too long. {_NEXT}") from None
+
+
+def _kind(value):
+    kinds = {dict: "an object", list: "a list", str: "a text", type(None): "nothing"}
+    return kinds.get(type(value), "a number")
+
+
+def short(value) -> str:
+    """A value of a file, as a sentence may hold it."""
+    text = ascii(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def tidy(notebook: dict) -> list[Cell]:
+    """The cells of what `parse` gives; what is no cell at all is left out."""
+    return [cell(raw) for raw in notebook["cells"] if isinstance(raw, dict)]
+
+
+def cell(raw: dict) -> Cell:
+    """A cell of a file, whatever is missing or damaged in it."""
+    return Cell(
+        id=_text(raw.get("id")),
+        grade_id=_text(grader(raw).get("grade_id")),
+        code=raw.get("cell_type") == "code",
+        source=source(raw),
+    )
+
+
+def _text(value):
+    return value if isinstance(value, str) else ""
+
+
+def grader(raw: dict) -> dict:
+    """The nbgrader metadata of a cell, empty where it has none."""
+    found = metadata(raw).get("nbgrader")
+    return found if isinstance(found, dict) else {}
+
+
+def metadata(holder: dict) -> dict:
+    """The metadata of a cell or notebook, empty where it is missing or damaged."""
+    found = holder.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def source(raw: dict) -> str:
+    """The source of a cell as one text that every file can hold."""
+    found = raw.get("source")
+    lines = found if isinstance(found, list) else [found]
+    joined = "".join(map(_text, lines)).replace("\r\n", "\n").replace("\r", "\n")
+    return _BROKEN.sub("\ufffd", joined)
+
+
+def plain(text: str) -> str:
+    """A source without what no reader sees: blanks at the ends of lines and cell."""
+    return "\n".join(line.rstrip() for line in text.strip().split("\n"))
+
+
+def free(name: str, taken: set[str]) -> str:
+    """The name, with a number at its end if it is taken."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    return found
+
+
+def neutral(text: str) -> str:
+    """The source with each marker of nbval in brackets, on as many lines."""
+    return "".join(map(_unmarked, text.splitlines(keepends=True)))  # as nbval splits
+
+
+def _unmarked(line):
+    text = line.strip()
+    marker = text.lstrip("#").strip()
+    if text.startswith("#") and marker in _MARKERS:
+        return line.replace(marker, f"({marker})")
+    return line
+
+
+# read line by line and not as a syntax tree: a hostile source can end the Python
+# that parses it, and a cell may hold magics
+def defined(text: str, *, nested: bool = False) -> list[str]:
+    """The names that a source defines at its top level; with `nested` anywhere."""
+    found = []
+    for match in _DEFINED.finditer(text[:_LONGEST]):
+        if nested or not match["indent"]:
+            found += re.findall(r"\w+", match["name"] or match["targets"])
+    return [name for name in dict.fromkeys(found) if not iskeyword(name)]
+
+
+def beginning_with(names: Iterable[str], text: str) -> str:
+    """A source from the first definition of one of the names on, without checks."""
+    starts = (
+        match.start()
+        for match in _DEFINED.finditer(text)
+        if not match["indent"] and match["name"] in names
+    )
+    return re.sub(r"^cl\.check\(.*$", "", text[next(starts, 0) :], flags=re.MULTILINE)
+
+
+def imported(text: str) -> list[str]:
+    """The names that a source imports, defines as functions or as classes."""
+    found = [match["name"] for match in _DEFINED.finditer(text) if match["name"]]
+    for match in _IMPORT.finditer(text):
+        found += re.findall(r"\w+", match[1])
+    return found

@@ -1,0 +1,1 @@
+"""What the grader says: in the terminal, as files, as pages."""

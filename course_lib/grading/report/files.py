@@ -1,0 +1,101 @@
+"""Grades as files: JSON for programs, CSV for spreadsheets."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib.authoring import release
+from course_lib.errors import UsageError
+from course_lib.grading.grades import Grade
+from course_lib.grading.report import tally, wording
+
+# what a spreadsheet takes for a formula; the wide ones are those of Asian keyboards
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_HEAD = ("learner", "notebook", "points", "max_points", "status", "source")
+
+
+def as_json(grades: Sequence[Grade]) -> str:
+    """All grades as JSON, in ASCII; points are null where there are none.
+
+    `grades.from_dict` makes a grade of each of the "submissions" again.
+    """
+    found = [_plain(grade) for grade in grades]
+    return json.dumps({"submissions": found}, indent=1) + "\n"
+
+
+def _plain(grade):
+    plain = grade.as_dict()
+    if not wording.has_points(grade):
+        plain["points"] = None
+    return plain
+
+
+def as_csv(grades: Sequence[Grade]) -> str:
+    """A row for each submission, a column for each exercise; no cell is a formula."""
+    columns = tally.exercises(grades)
+    ids = list(dict.fromkeys(one for some in columns.values() for one in some))
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([*_HEAD, *map(_cell, ids)])
+    writer.writerows(_row(grade, ids) for grade in grades)
+    return file.getvalue()
+
+
+def _row(grade, ids):
+    total, most, by_id = "", "", {}
+    if wording.has_points(grade):
+        total, most = map(wording.number, (grade.points, grade.max_points))
+        by_id = {task.id: wording.number(task.points) for task in grade.tasks}
+    texts = map(_cell, (grade.learner, grade.notebook, grade.status, grade.source))
+    learner, notebook, status, source = texts
+    head = (learner, notebook, total, most, status, source)
+    return [*head, *(by_id.get(one, "") for one in ids)]
+
+
+def _cell(text):
+    """A text that a spreadsheet shows as it is."""
+    plain = wording.line(text, 1000)
+    seen = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
+    return f"'{plain}" if seen.startswith(_FORMULA) else plain
+
+
+def write_json(grades: Sequence[Grade], path: Path) -> None:
+    """Write `as_json` to a file. Errors: `UsageError` if that cannot be written."""
+    write(path, as_json(grades))
+
+
+def write_csv(grades: Sequence[Grade], path: Path) -> None:
+    """Write `as_csv` to a file. Errors: `UsageError` if that cannot be written."""
+    # without the mark at the beginning Excel takes UTF-8 for another encoding
+    write(path, f"\ufeff{as_csv(grades)}")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is there whole or as it was before; make its folder.
+
+    Errors: `UsageError` if it cannot be written.
+    """
+    path, data = Path(path), text.encode(errors="replace")
+    try:
+        if path.exists() and not path.is_file():  # a pipe, /dev/null: never replaced
+            path.write_bytes(data)
+        else:
+            release.replace(path.resolve(), data)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {wording.line(str(path), 300)}: {error.strerror or error}."
+            " Name a place where you may write and where there is room."
+        ) from None
+
+
+def page(learner: str) -> str:
+    """The file name of a learner's page: safe, and no other learner's."""
+    plain = unicodedata.normalize("NFKD", learner).encode("ascii", "ignore").decode()
+    slug = re.sub("[^a-z0-9]+", "-", plain.lower()).strip("-")[:40]
+    code = hashlib.sha256(learner.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{slug or 'learner'}-{code[:12]}.html"

@@ -1,0 +1,1 @@
+"""A learner's notebook, run apart from all others."""

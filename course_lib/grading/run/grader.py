@@ -1,0 +1,243 @@
+"""Grade one notebook: merge it, run it, run it again without a cell that ended it."""
+
+import contextlib
+import json
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from course_lib.errors import CourseError
+from course_lib.grading import scoring
+from course_lib.grading.grades import (
+    CRASHED,
+    FAILED,
+    FLAGGED,
+    GRADED,
+    LATE,
+    REFUSED,
+    SUSPECT,
+    Grade,
+)
+from course_lib.grading.notebook import cells, merging, paper
+from course_lib.grading.notebook.assignment import Absent, Assignment, choose
+from course_lib.grading.run.limits import Limits
+from course_lib.grading.run.template import Template, remove
+from course_lib.system import sockets
+
+_MOST_RUNS = 12  # of one notebook: each is without one more cell that ended it
+_PATIENCE = 10.0  # seconds until a run that is interrupted has ended
+_LONGEST = 1000  # characters of an error of the grader's
+
+
+class GraderError(CourseError):
+    """The grader could not do its work: no fault of a learner's."""
+
+
+class Stopped(Exception):
+    """The grader was closed meanwhile."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How notebooks are run."""
+
+    limits: Limits = field(default_factory=Limits)
+    sandbox: bool = True
+    canary: bool = False
+    hidden: tuple[str, ...] = ()  # folders that no notebook may see
+
+
+class Grader:
+    """Grades notebooks, several at the same time from several threads."""
+
+    def __init__(
+        self, assignments: Sequence[Assignment], options: Options, *, template=None
+    ):
+        self.assignments, self.options = assignments, options
+        self.turn, self.borrowed = threading.Condition(), template
+        self.templates = [template] if template else []  # one that ended stays in it
+        self.links, self.closed = set(), False
+
+    def grade(self, submission) -> Grade:
+        """The grade of one submission.
+
+        Errors: `Stopped` if the grader was closed meanwhile.
+        """
+        began, name = time.monotonic(), ""
+        about = {"learner": submission.learner, "source": submission.source}
+        try:
+            handed = cells.parse(submission.read())
+            assignment = choose(handed, self.assignments)
+            name = assignment.name
+            found = self._graded(merging.merge(handed, assignment))
+        except cells.Refused as error:
+            found = {"status": REFUSED, "message": str(error)}
+        except (GraderError, Absent) as error:
+            found = {"status": FAILED, "message": str(error)}
+        except Stopped:
+            raise
+        except Exception as error:  # one notebook must not end the run of all
+            why = f"the grader could not do its work: {type(error).__name__}: {error}"
+            found = {"status": FAILED, "message": why[:_LONGEST]}
+        took = round(time.monotonic() - began, 3)
+        return Grade(notebook=name, seconds=took, **about, **found)
+
+    def _graded(self, merged):
+        """Status, tasks, repairs and what a person should know."""
+        canary, assignment = self.options.canary, merged.assignment
+        ran = self._runs(merged)
+        fault = scoring.broken(assignment, ran)
+        if fault:
+            raise GraderError(fault)
+        tasks = scoring.tasks(assignment, ran, canary=canary)
+        suspects = [task.id for task in tasks if task.outcome == SUSPECT]
+        flags = [f"checks that may have been tampered with: {', '.join(suspects)}"]
+        return {
+            "status": FLAGGED if suspects else GRADED,
+            "tasks": tasks,
+            "repairs": (*merged.repairs, *scoring.notes(merged, ran, tasks)),
+            "message": flags[0] if suspects else "",
+        }
+
+    def _runs(self, merged):
+        """Run the notebook until each of its cells has run, or was taken out."""
+        replaced, until = {}, time.monotonic() + self.options.limits.total
+        while True:
+            reasons = {cell: why for cell, (_, why) in replaced.items()}
+            notebook = paper.notebook(
+                merged, canary=self.options.canary, replaced=reasons
+            )
+            seconds = max(1.0, until - time.monotonic())
+            said, end = self._run(notebook, merged.assignment, seconds=seconds)
+            ran = scoring.Course(said, replaced)
+            code = [c["id"] for c in notebook["cells"] if c["cell_type"] == "code"]
+            left = [cell for cell in code if "outcome" not in said.get(cell, {})]
+            guilty = _guilty(said, end, left=left, sandbox=self.options.sandbox)
+            if guilty is None:
+                return ran
+            cell, *why = guilty
+            if cell in replaced or len(replaced) >= _MOST_RUNS:
+                ran.cut = f"cells before it ended the kernel in {len(replaced)} runs"
+                return ran
+            replaced[cell] = tuple(why)
+
+    def _run(self, notebook, assignment, *, seconds):
+        """What was said of each cell in one run, and how the run ended."""
+        template = self._warm()
+        folder = Path(tempfile.mkdtemp(dir=template.folder))
+        try:
+            limits = replace(self.options.limits, total=seconds)
+            self._write(folder, notebook, assignment, limits=limits)
+            with self._started(template, folder) as link:
+                said, end = _follow(link)
+        finally:
+            remove(folder)
+        if end is None and not template.lives():
+            raise GraderError(f"its template ended: {template.last_words()}")
+        return said, end
+
+    def _write(self, folder, notebook, assignment, *, limits):
+        """Write what a run needs into its folder."""
+        room = folder / "room"
+        (room / "sockets").mkdir(parents=True)
+        path = folder / "notebook.ipynb"
+        path.write_text(json.dumps(notebook), encoding="utf-8")
+        job = {
+            "room": str(room),
+            "notebook": str(path),
+            "limits": asdict(limits),
+            "sandbox": self.options.sandbox,
+            "hidden": [str(folder.parent), *self.options.hidden],
+            "seconds": scoring.seconds(assignment, limits.cell),
+        }
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+
+    def _warm(self):
+        """The template, started if there is none that lives."""
+        with self.turn:
+            if self.closed:
+                raise Stopped
+            if not self.templates or not self.templates[-1].lives():
+                self.templates.append(Template())
+            return self.templates[-1]
+
+    @contextlib.contextmanager
+    def _started(self, template, folder):
+        """The link to a run of what was written into a folder."""
+        with self.turn:
+            if self.closed:
+                raise Stopped
+            try:
+                link = template.start({"folder": str(folder)})
+            except OSError:
+                said = template.last_words()
+                raise GraderError(f"its template ended: {said}") from None
+            self.links.add(link)
+        try:
+            yield link
+            if self.closed:
+                raise Stopped
+        finally:
+            with self.turn:
+                self.links.discard(link)
+                link.close()
+                self.turn.notify_all()
+
+    def close(self) -> None:
+        """End every run at once, leave no process and no file."""
+        with self.turn:
+            self.closed = True
+            for link in self.links:
+                with contextlib.suppress(OSError):
+                    link.shutdown(socket.SHUT_WR)  # a proctor ends all, then answers
+            self.turn.wait_for(lambda: not self.links, timeout=_PATIENCE)
+            for template in self.templates:
+                if template is not self.borrowed:
+                    template.close()
+            self.templates = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _follow(link):
+    """What a run says of its cells, in the order in which they began, and its end."""
+    said, end = {}, None
+    while end is None:
+        message, _ = sockets.receive(link)
+        if message is None:
+            break
+        if "broken" in message:
+            end = {"end": "broken", "why": message["broken"]}
+        elif "end" in message:
+            end = message
+        else:
+            said[message["cell"]] = message
+    return said, end
+
+
+def _guilty(said, end, *, left, sandbox):
+    """The cell that ended a run before its time, the outcome, why; None if none did.
+
+    Errors: `GraderError` if it cannot have been a cell.
+    """
+    last = next(reversed(said), None)
+    how = end["end"] if end else "lost"
+    if how in ("broken", "lost") and (sandbox or last is None):
+        raise GraderError(end["why"] if end else "the process that runs it was killed")
+    if how == "limit":
+        if "seconds" in end["why"]:
+            return None  # another run would take as long
+        return last, CRASHED, f"it was ended: {end['why']}"
+    if said.get(last, {}).get("outcome") == "late" and left:
+        return last, LATE, "it did not end in its time, nor when it was interrupted"
+    if left or said.get(last, {}).get("outcome") == "ended":
+        return last, CRASHED, "it ended its kernel (a crash, os._exit, a signal)"
+    return None

@@ -1,0 +1,208 @@
+"""Watch over one notebook: its kernel, nbval, its limits; in the end nothing is left.
+
+The grader's link gets what `exam` reports, and last `{"end": reason}`: `done`, `limit`
+with what was exceeded, or `broken` with what the grader could not do.
+"""
+
+import contextlib
+import json
+import os
+import select
+import time
+import traceback
+from pathlib import Path
+
+from jupyter_client.connect import write_connection_file
+
+from course_lib.grading.run import kernel, limits, nbval_plugin, sandbox
+from course_lib.system import leftovers, linux, processes, sockets
+
+_TICK = 0.2  # seconds between two looks at memory and processes
+_CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
+_STARTING = 60.0  # seconds that a kernel may take on a busy machine
+
+
+class Unable(Exception):
+    """Something that the grader needs could not be done."""
+
+
+def main(link, folder: Path) -> None:
+    """Run one notebook in this freshly forked process, which ends here."""
+    born, family = time.time(), set()
+    try:
+        os.setsid()
+        linux.adopt_orphans()
+        job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+        end = _Run(link, job).result()
+    except Unable as error:
+        end = {"end": "broken", "why": str(error)}
+    except BaseException:
+        end = {"end": "broken", "why": traceback.format_exc()[-4000:]}
+    finally:
+        with contextlib.suppress(OSError):
+            family = linux.kill_children()
+            leftovers.remove(family, born)
+        with contextlib.suppress(OSError):
+            sockets.send(link, end)
+        os._exit(0)
+
+
+class _Run:
+    """The processes of one notebook while it runs."""
+
+    def __init__(self, link, job):
+        self.link, self.job = link, job
+        self.limits = limits.Limits(**job["limits"])
+        self.room = Path(job["room"])
+        self.log = os.memfd_create("nbval")
+
+    def result(self):
+        """How the run ended."""
+        with contextlib.ExitStack() as stack:
+            self.jail = None
+            if self.job["sandbox"]:
+                self.jail = stack.enter_context(self._jail())
+            pid = self._start_kernel()
+            return self._watch(self._start_nbval(pid))
+
+    def _jail(self):
+        try:
+            return sandbox.Jail(self.room, self.limits, hidden=self.job["hidden"])
+        except (sandbox.JailError, OSError) as error:
+            raise Unable(f"no sandbox: {error}") from None
+
+    def _start_kernel(self):
+        """The process id of a kernel that is ready."""
+        sockets = self.room / "sockets"
+        ports = {f"{name}_port": n for n, name in enumerate(_CHANNELS, start=1)}
+        # sockets with names in a folder, since the sandbox has a network of its own
+        file, _ = write_connection_file(
+            str(sockets / "kernel.json"),
+            transport="ipc",
+            ip=str(sockets / "kernel"),
+            **ports,
+        )
+        self.user = sandbox.stranger() if self.jail else None
+        if self.user is not None:
+            for path in (sockets, file):
+                os.chown(path, self.user, self.user)
+        number, ready = os.pipe(), os.pipe()
+        self.carrier = os.fork()
+        if self.carrier == 0:
+            _carry(self, number[1], ready[1])
+        for pipe in (number, ready):
+            os.close(pipe[1])
+        with open(number[0], "rb") as one, open(ready[0], "rb") as other:
+            pid, said = one.read(), b"it did not answer"
+            if select.select([other], [], [], _STARTING)[0]:
+                said = other.read() or b"it ended"
+        if said != kernel.READY or not pid:
+            raise Unable(f"the kernel cannot start: {said.decode(errors='replace')}")
+        return int(pid)
+
+    def _start_nbval(self, pid):
+        nbval = os.fork()
+        if nbval == 0:
+            with contextlib.suppress(BaseException):
+                for stream in (1, 2):
+                    os.dup2(self.log, stream)
+                job = {
+                    "notebook": self.job["notebook"],
+                    "connection": str(self.room / "sockets/kernel.json"),
+                    "seconds": self.job["seconds"],
+                    "cell": self.limits.cell,
+                    "output": self.limits.output,
+                }
+                nbval_plugin.main(self.link, job, kernel=pid)
+            os._exit(1)
+        return nbval
+
+    def _watch(self, nbval):
+        """Wait for nbval; end all if a limit is exceeded or nobody waits any more."""
+        ended = os.pidfd_open(nbval)
+        until = time.monotonic() + self.limits.total
+        while True:
+            busy, _, _ = select.select([ended, self.link], [], [], _TICK)
+            if self.link in busy:
+                raise Unable("the grader was interrupted")
+            if ended in busy:
+                return self._told(nbval)
+            files = self.jail.used() if self.jail else 0
+            pids = self._members(nbval)
+            too_much = limits.excess(pids, self.limits, files=files, reader=nbval)
+            if not too_much and time.monotonic() > until:
+                too_much = f"{self.limits.total:g} seconds for the whole notebook"
+            if too_much:
+                self._kill_members(nbval)
+                limits.kill([nbval])  # before it reads what they still sent
+                return {"end": "limit", "why": too_much}
+
+    def _told(self, nbval):
+        if self.jail and self.jail.ended():
+            raise Unable("the sandbox was ended from outside")
+        code = processes.exit_code(nbval)
+        if code in (0, 1, 2):  # all passed, some failed, it stopped early
+            return {"end": "done"}
+        said = os.pread(self.log, 1 << 16, 0).decode(errors="replace")[-4000:]
+        raise Unable(f"nbval ended with exit code {code}: {said}")
+
+    def _members(self, nbval):
+        own = self.jail.processes if self.jail else set()
+        own |= {self.carrier, nbval}
+        found = processes.descendants() - own
+        return {pid for pid in found if processes.state(pid) not in (None, "Z")}
+
+    def _kill_members(self, nbval):
+        while found := self._members(nbval):
+            limits.kill(found)
+
+
+def _carry(run, number, ready):
+    """In a process between: join the sandbox, fork the kernel, wait for its end."""
+    try:
+        _let_go({number, ready})
+        users = sandbox.enter(run.jail.first) if run.jail else -1
+        told = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _let_go({told[1], users})
+            _be_kernel(run, told[1], users)
+        os.write(number, b"%d" % pid)
+        os.close(number)
+        os.close(told[1])
+        said = os.read(told[0], 8000)  # of one write; its own forks keep this open
+        if run.jail:
+            sandbox.seal(run.room / "sockets")
+        os.write(ready, said)
+        os.close(ready)
+        os.waitpid(pid, 0)
+    except BaseException:
+        os.write(ready, traceback.format_exc()[-4000:].encode())
+    finally:
+        os._exit(0)
+
+
+def _be_kernel(run, ready, users):
+    try:
+        run.job = None  # it names what others handed in
+        limits.confine(run.limits, alone=bool(run.jail))
+        if run.jail:
+            sandbox.give_up_privileges(run.user, users)
+        kernel.main(run.room, ready=ready)
+    except BaseException:
+        os.write(ready, traceback.format_exc()[-4000:].encode())
+    finally:
+        os._exit(1)
+
+
+def _let_go(but):
+    """Keep no file of the grader's open.
+
+    Objects hold their numbers and will close them: something else must not get these.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in {0, 1, 2, nothing, *but}:
+            with contextlib.suppress(OSError):
+                os.fstat(int(name))  # the folder that is listed is closed already
+                os.dup2(nothing, int(name), inheritable=False)

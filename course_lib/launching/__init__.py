@@ -1,0 +1,1 @@
+"""Ranks as real processes: started, fed, watched, ended; one clear error."""

@@ -1,0 +1,104 @@
+"""The agent of a launch starts ranks, serves their store, reports ends, cleans up.
+
+Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
+and `{"signal": n, "ranks": [0, 2]}`; back come `{"rank", "pid"}` and
+`{"rank", "code", "at"}`. When the kernel's side of the link is closed, for whatever
+reason, all are killed.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+import traceback
+
+from course_lib.launching import rank_process, rendezvous
+from course_lib.system import leftovers, linux, sockets
+
+_kept = []  # the store: to close it in order takes longer than to start a rank
+
+
+def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
+    """Run one launch in this freshly forked process, which ends here."""
+    ranks, born = {}, time.time()
+    try:
+        os.setsid()
+        linux.adopt_orphans()
+        _run(link, owner, job, files=files, ranks=ranks)
+    except BaseException:
+        sockets.send(link, {"broken": traceback.format_exc()[-8000:]})
+    finally:
+        try:
+            family = linux.kill_children()
+            if len(family) > len(ranks):  # a rank alone shares nothing
+                leftovers.remove(family, born)
+        finally:
+            link.close()
+            os._exit(0)
+
+
+def _run(link, owner, job, *, files, ranks):
+    listener, setup, body = files
+    while len(ranks) < job["world_size"]:
+        message, channel = sockets.receive(link)
+        if message is None:
+            return
+        if "signal" in message:
+            _signal(ranks, message)
+            continue
+        rank, pid = message["rank"], os.fork()
+        if pid == 0:
+            try:
+                for file in (link.detach(), owner, listener, *_watched(ranks)):
+                    os.close(file)
+                rank_process.main(
+                    rank_process.Place(rank, **job), (setup, body, *channel)
+                )
+            finally:
+                os._exit(1)  # never to become a second agent
+        for file in channel:
+            os.close(file)
+        ranks[rank] = pid, os.pidfd_open(pid)
+        sockets.send(link, {"rank": rank, "pid": pid})
+    _kept.append(rendezvous.serve_store(job["port"], listener))
+    _watch(link, owner, ranks)
+
+
+def _watched(ranks):
+    return [file for _, file in ranks.values()]
+
+
+def _watch(link, owner, ranks):
+    """Report ends and pass on signals until the kernel is gone or closes the link."""
+    with selectors.DefaultSelector() as events:
+        events.register(link, selectors.EVENT_READ, "link")
+        events.register(owner, selectors.EVENT_READ, "owner")
+        for rank, (pid, ended) in ranks.items():
+            events.register(ended, selectors.EVENT_READ, (rank, pid))
+        while True:
+            for key, _ in events.select():
+                if key.data == "owner":
+                    return
+                if key.data == "link":
+                    message, _ = sockets.receive(link)
+                    if message is None:
+                        return
+                    _signal(ranks, message)
+                else:
+                    events.unregister(key.fileobj)
+                    _report(link, *key.data)
+
+
+def _report(link, rank, pid):
+    # the process stays a zombie until the end, so that its number is not used again
+    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+    sockets.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
+
+
+def _signal(ranks, message):
+    for rank in set(message["ranks"]) & ranks.keys():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[rank][0], signal.Signals(message["signal"]))

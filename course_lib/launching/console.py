@@ -1,0 +1,184 @@
+"""What ranks print: live as they run, then in rank order, complete in the results."""
+
+import codecs
+import html
+import re
+import sys
+import time
+from collections import deque
+
+from course_lib.colors import rank_color, text_color
+from course_lib.display import in_notebook
+
+_EVERY = 0.1  # seconds between two refreshes of the cell
+_LIVE = 30  # lines in the cell while the ranks run
+_KEPT = 60  # lines per rank in the cell afterwards
+_WIDEST = 2000  # characters of a line in the cell
+_MOVES = re.compile(r"(\r\n|\n|\r|\x1b\[A)")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Tape:
+    """The output of one rank as a terminal would show it.
+
+    `\\r` goes back to the start of the row, and `\\x1b[A`, which nested progress bars
+    use, up one row; what is written there replaces what stood there.
+    """
+
+    def __init__(self):
+        self._rows, self._row, self._over, self._pieces = [""], 0, False, []
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def feed(self, data: bytes) -> list[int]:
+        """Add output; the numbers of the rows that it completes come back."""
+        first = len(self._rows) - 1
+        for piece in _MOVES.split(self._decode(data)):
+            if piece in ("\n", "\r\n"):
+                self._go(1)
+            elif piece == "\x1b[A":
+                self._go(-1)
+            elif piece == "\r":
+                self._settle()
+                self._over = True
+            elif piece:
+                self._pieces.append(piece)
+        return list(range(first, len(self._rows) - 1))
+
+    def _go(self, step):
+        self._settle()
+        self._row = max(0, self._row + step)
+        if self._row == len(self._rows):
+            self._rows.append("")
+        self._over = True
+
+    def _settle(self):
+        """Write what has come since the last move: over the row, or at its end."""
+        if self._pieces:
+            new, old = "".join(self._pieces), self._rows[self._row]
+            # a bar that got shorter leaves the end of the longer one, as on a terminal
+            self._rows[self._row] = new + old[len(new) :] if self._over else old + new
+            self._pieces, self._over = [], False
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows so far; the last one is empty after a newline."""
+        self._settle()
+        return self._rows
+
+    @property
+    def text(self) -> str:
+        """Everything that the rank wrote."""
+        return "\n".join(self.rows)
+
+
+class Screen:
+    """The output of all ranks, shown in the cell (or on the terminal) as it comes.
+
+    A quiet screen opens with the first output.
+    """
+
+    def __init__(self, world_size: int, title: str, *, quiet: bool = False):
+        self.tapes = [Tape() for _ in range(world_size)]
+        self.title, self.state = title, ""
+        self._recent = deque(maxlen=_LIVE)
+        self._next, self._dirty, self._live = time.monotonic() + _EVERY, False, True
+        # last, because it draws this screen
+        self._area = None if quiet else _open_area(self)
+        self._quiet = quiet
+
+    def feed(self, rank: int, data: bytes) -> None:
+        """Take what a rank wrote."""
+        numbers = self.tapes[rank].feed(data)
+        if self._quiet:
+            self._area, self._quiet = _open_area(self), False
+        if self._area is None:
+            _print(rank, [self.tapes[rank].rows[number] for number in numbers])
+        self._recent.extend((rank, number) for number in numbers)
+        self._dirty = True
+
+    def refresh(self) -> None:
+        """Bring the cell up to date, a few times a second at most.
+
+        It takes a tenth of the time at most: of a row of many MB each look is a copy.
+        """
+        now = time.monotonic()
+        if self._area and self._dirty and now > self._next:
+            self._area.update(self)
+            took = time.monotonic() - now
+            self._next, self._dirty = now + max(_EVERY, 10 * took), False
+
+    def close(self, state: str) -> None:
+        """Show the whole in rank order."""
+        self._live, self.state = False, state
+        if self._area:
+            self._area.update(self)
+        else:
+            for rank, tape in enumerate(self.tapes):
+                _print(rank, filter(None, tape.rows[-1:]))
+
+    def _rows(self):
+        """(rank, row) of what the cell shows now."""
+        if self._live:
+            last = [(rank, len(tape.rows) - 1) for rank, tape in enumerate(self.tapes)]
+            rows = [(rank, self.tapes[rank].rows[n]) for rank, n in self._recent]
+            bars = [(rank, self.tapes[rank].rows[n]) for rank, n in last]
+            return rows + [bar for bar in bars if bar[1]]
+        return [
+            row for rank, tape in enumerate(self.tapes) for row in _abridged(rank, tape)
+        ]
+
+    def _repr_html_(self):
+        rows = "\n".join(
+            f"{_chip(rank)} {html.escape(_plain(line))}" for rank, line in self._rows()
+        )
+        title = html.escape(f"{self.title}{self.state and ', ' + self.state}")
+        head = f'<div style="opacity:.75;font-size:90%">{title}</div>'
+        style = "margin:0;background:none;line-height:1.35;white-space:pre-wrap"
+        return head + (f'<pre style="{style}">{rows}</pre>' if rows else "")
+
+    def __repr__(self):
+        rows = [f"[rank {rank}] {_plain(line)}" for rank, line in self._rows()]
+        return "\n".join([f"{self.title}{self.state and ', ' + self.state}", *rows])
+
+
+def _abridged(rank, tape):
+    rows = tape.rows if tape.rows[-1] else tape.rows[:-1]
+    left = len(rows) - _KEPT
+    if left > 0:
+        half = _KEPT // 2
+        note = f"... {left:,} more lines: results.output[{rank}] holds them all"
+        rows = [*rows[:half], note, *rows[-half:]]
+    return [(rank, row) for row in rows]
+
+
+def _plain(row):
+    """The row without colours, cut where no screen could show it."""
+    cut = len(row) - _WIDEST
+    row = row if cut <= 0 else f"{row[:_WIDEST]} ... {cut:,} more characters"
+    return _ESCAPES.sub("", row)
+
+
+def _chip(rank):
+    color = rank_color(rank)
+    style = (
+        f"background:{color};color:{text_color(color)};padding:0 .5em;border-radius:3px"
+    )
+    return f'<span style="{style}">rank {rank}</span>'
+
+
+def _print(rank, lines):
+    prefix = f"[rank {rank}]"
+    if sys.stdout.isatty():
+        red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
+        prefix = f"\x1b[38;2;{red};{green};{blue}m{prefix}\x1b[0m"
+    for line in lines:
+        print(prefix, line, flush=True)
+
+
+def _open_area(screen):
+    """A place in the running cell that can be drawn again; None outside a notebook."""
+    if not in_notebook():
+        return None
+    from IPython.display import display
+
+    return display(screen, display_id=True)

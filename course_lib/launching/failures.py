@@ -1,0 +1,208 @@
+"""How ranks ended, as plain data, and which of them explains a failure."""
+
+import signal
+from dataclasses import dataclass, field
+
+from course_lib.errors import LaunchError
+from course_lib.launching import shortage
+from course_lib.stacks import Frame, is_learners, show_stack, whereabouts
+from course_lib.text import ranks_named, signal_name
+
+# what torch.distributed raises when another rank is gone: a symptom, not the cause
+_LOST = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
+_SYMPTOMS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection refused",
+    "recvValue failed",
+    "NCCL error",
+    "failed to connect",
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """How one rank ended: exit code (negative: the signal), when, and what it wrote."""
+
+    rank: int
+    code: int
+    at: float  # seconds on the machine's monotonic clock
+    record: dict = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
+        said = self.record.get("status")
+        if said in ("raised", "exited", "unsendable"):
+            return said
+        if said == "returned" and self.code == 0:
+            return said
+        return "killed" if self.code < 0 else "left"
+
+    @property
+    def failed(self) -> bool:
+        """True unless the function returned and the process ended well after it."""
+        return self.status != "returned"
+
+    @property
+    def moment(self) -> float:
+        """When it failed: as it noted itself, else when its end was seen."""
+        return self.record.get("at", self.at)
+
+    @property
+    def is_symptom(self) -> bool:
+        """True if it failed because another rank was gone."""
+        chain = self.record.get("chain", [])
+        return self.status in ("raised", "exited") and any(
+            kind in _LOST and phrase in text
+            for kind, text in chain
+            for phrase in _SYMPTOMS
+        )
+
+    @property
+    def frames(self) -> list[Frame]:
+        """Its stack at the failure, outermost first."""
+        return [Frame(*place) for place in self.record.get("frames", [])]
+
+
+def culprit(ends: list[End]) -> End | None:
+    """The rank that failed first and not because of another; None if all returned."""
+    failed = [end for end in ends if end.failed]
+    return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
+
+
+def settled(ends: list[End]) -> bool:
+    """True once the failures so far explain themselves without waiting for more."""
+    first = culprit(ends)
+    # a rank that lost its peer: the peer's own end, a clean return too, explains it
+    return first is not None and (
+        not first.is_symptom or any(not end.failed for end in ends)
+    )
+
+
+def explain(
+    ends: list[End],
+    stacks: dict[int, list[Frame]],
+    *,
+    made: dict[int, int],
+    name: str,
+    states: dict[int, str] | None = None,
+) -> LaunchError:
+    """The error for a failed launch; `stacks` are those of ranks that still ran.
+
+    `made` says for every rank how many collectives it has called, `states` the state
+    of its `Standing`.
+    """
+    end = culprit(ends)
+    gone = _gone(end, ends)
+    what = (
+        _lost(end, name, {rank: made[rank] for rank in [end.rank, *gone]})
+        if gone
+        else _what(end, name)
+    )
+    lines = [f"rank {end.rank} of {len(made)} {what}"]
+    if end.frames:
+        lines += ["", *show_stack(end.frames)]
+    lines += ["", *_same(end, ends), *_others(stacks, states or {}, name)]
+    lines += shortage.advice(_reason(end))
+    if end.record.get("details"):
+        lines.append("The whole traceback: cl.last_error().details")
+    kind = "lost" if gone else end.status
+    return LaunchError(
+        "\n".join(lines).rstrip(),
+        rank=end.rank,
+        details=end.record.get("details", ""),
+        kind=end.record["kind"] if kind == "raised" else kind,
+        where=stacks if kind != "lost" else {end.rank: end.frames, **stacks},
+    )
+
+
+def _reason(end):
+    """What the rank said of its end, for `shortage.advice`."""
+    texts = [text for _, text in end.record.get("chain", [])]
+    return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
+
+
+def _same(end, ends):
+    """The other ranks that raised the same, in one line."""
+    key = ("kind", "text")
+    ranks = [
+        other.rank
+        for other in ends
+        if other is not end and other.status == end.status == "raised"
+        if all(other.record[name] == end.record[name] for name in key)
+    ]
+    return [f"{ranks_named(sorted(ranks))} raised the same."] if ranks else []
+
+
+def _gone(end, ends):
+    """The ranks whose clean end explains why `end` lost its connection."""
+    returned = [other.rank for other in ends if other.status == "returned"]
+    return returned if end.is_symptom else []
+
+
+def _lost(end, name, made):
+    mine, gone = made.pop(end.rank), list(made)
+    theirs = set(made.values())
+    counts = mine > max(theirs) and len(theirs) == 1
+    call = f" in its collective call {mine}" if counts else ""
+    after = f", after {max(theirs)}" if counts else ""
+    return (
+        f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
+        f" already{after}. Every rank must make the same collective calls."
+    )
+
+
+def _what(end, name):
+    record = end.record
+    if end.status == "raised":
+        return f"raised {record['kind']}: {record['text']}"
+    if end.status == "exited":
+        return f"left by sys.exit({record['exit']}) before {name} returned"
+    if end.status == "unsendable":
+        return (
+            f"returned a {record['kind']}, which cannot be sent back to the notebook"
+            f" ({record['text']})."
+            " Return tensors, numbers, strings, lists or dicts instead;"
+            " of a model its state_dict()."
+        )
+    when = "after" if record.get("status") == "returned" else "before"
+    if end.status == "killed":
+        return f"was killed by {_signal(-end.code)} {when} {name} returned"
+    return f"ended with exit code {end.code} {when} {name} returned"
+
+
+_MEANINGS = {
+    signal.SIGBUS: "a crash in compiled code, as when shared memory is full",
+    signal.SIGSEGV: "a crash in compiled code",
+    signal.SIGABRT: (
+        "a crash in compiled code:"
+        " do all ranks pass tensors of the same shape and type?"
+    ),
+    signal.SIGKILL: (
+        "from outside; on a machine short of memory this is"
+        " the system's out-of-memory killer"
+    ),
+}
+
+
+def _signal(number):
+    meaning, name = _MEANINGS.get(number), signal_name(number)
+    return f"{name} ({meaning})" if meaning else name
+
+
+def _others(stacks, states, name):
+    """Where the other ranks were that had not ended, a line each."""
+    # of these there is no line of the learner's, and this is why
+    known = {
+        "starts": f"had not begun {name} yet",
+        "ends": f"had left {name} already",
+        "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
+        "works": "did not say in time where it was",
+    }
+    lines = {rank: known[state] for rank, state in states.items() if state in known}
+    for rank, frames in stacks.items():
+        if any(map(is_learners, frames)) or states.get(rank) in ("works", "waits"):
+            lines[rank] = f"was stopped in {whereabouts(frames)}"
+    return [f"rank {rank} {line}" for rank, line in sorted(lines.items())]

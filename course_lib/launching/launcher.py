@@ -1,0 +1,320 @@
+"""Start ranks from a notebook cell, show what they print, collect what they return."""
+
+import os
+import pickle
+import selectors
+import socket
+import tempfile
+import time
+from dataclasses import replace
+
+import torch
+
+from course_lib.errors import (
+    LaunchInterrupted,
+    LaunchStalled,
+    LaunchTimeout,
+    UsageError,
+)
+from course_lib.launching import failures, payload, rank_process, spec
+from course_lib.launching.console import Screen
+from course_lib.launching.results import Results
+from course_lib.launching.watchdog import explain, probe
+from course_lib.system import linux, signals
+
+# seconds that a symptom waits for its cause, and a failure for ranks that start
+_PATIENCE = 1.0
+
+
+def launch(
+    fn, /, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs
+) -> Results:
+    """Run `fn(rank, world_size, *args, **kwargs)` in `world_size` fresh processes.
+
+    `fn` may be defined in a cell. The default is one rank per GPU, and two without
+    GPUs. Inside, `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and the rest are set as under
+    torchrun, so `torch.distributed.init_process_group` needs nothing more. With
+    `trace=True` the events of every rank are recorded; after `timeout` seconds all
+    ranks are stopped.
+
+    `results[rank]` is what that rank returned (tensors arrive on the CPU).
+
+    Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when
+    a rank fails; `LaunchStalled` a few seconds after all ranks began to wait for each
+    other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
+    """
+    refuse_inside_rank()
+    asked = spec.check(
+        fn,
+        args=args,
+        kwargs=kwargs,
+        world_size=world_size,
+        trace=trace,
+        timeout=timeout,
+        nodes=nodes,
+    )
+    return run(asked)
+
+
+def run(asked: spec.Request, *, quiet: bool = False) -> Results:
+    """Start what was asked for; `quiet` shows nothing until a rank prints."""
+    with signals.at_most_one():
+        launched = _Launch(asked, quiet=quiet)
+        try:
+            launched.start()
+            launched.follow()
+            results = launched.results()
+            launched.close()  # here, where an interrupt of it is answered
+            return results
+        except KeyboardInterrupt:
+            raise LaunchInterrupted(launched.interrupted()) from None
+        finally:
+            launched.close()
+
+
+def refuse_inside_rank(called: str = "launch()") -> None:
+    """Raise `UsageError` in a rank."""
+    if rank_process.inside:
+        raise UsageError(
+            f"rank {os.environ.get('RANK')} called {called}: ranks cannot start ranks."
+            f" Call {called} from the notebook, outside the function that it runs."
+        )
+
+
+class _Launch:
+    """One launch in flight: processes, their pipes and files, what is known of them."""
+
+    def __init__(self, asked, *, quiet):
+        self.quiet = quiet
+        self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
+        self.ends, self.host = {}, None
+        self.setup, self.body = _file(), _file()
+        self.written, self.pipes = [], []
+        self.inquiry = probe.Inquiry(lambda: self._step(0.01))
+        self.events = selectors.DefaultSelector()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+
+    def start(self):
+        """Start all ranks, each on pipes and files of its own."""
+        payload.pack(self.asked, file=self.body)
+        pickle.dump(payload.surroundings(), self.setup)
+        self.setup.flush()
+        job = {
+            "world_size": self.world_size,
+            "port": self.listener.getsockname()[1],
+            "trace": self.asked.trace,
+        }
+        files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
+        start_host = _host()
+        self.title = describe(self.world_size) + start_host.how
+        # first, because an interrupt from here on is told on the screen
+        self.screen = Screen(self.world_size, self.title, quiet=self.quiet)
+        self.began = self.since = time.monotonic()
+        self.host = start_host(job, files)
+        for file in self.host.wait_on():
+            self.events.register(file, selectors.EVENT_READ, None)
+        for rank in range(self.world_size):
+            self._start_rank(rank)
+
+    def _start_rank(self, rank):
+        read, write = os.pipe()
+        pipe, result = open(read, "rb", buffering=0), _file()
+        witness = probe.Witness(_file())
+        os.set_blocking(read, False)
+        self.written.append(result)
+        self.inquiry.witnesses.append(witness)
+        self.pipes.append(pipe)
+        self.events.register(pipe, selectors.EVENT_READ, rank)
+        self.host.start_rank(rank, [write, result.fileno(), *witness.files()])
+        os.close(write)
+        witness.given()
+
+    def follow(self):
+        """Show output and watch until all have ended, one failed, or time is up."""
+        timeout = self.asked.timeout
+        while self._running():
+            self._step(0.02)
+            if standings := self.inquiry.stall(set(self.ends)):
+                text, where = self._end("stood still, no rank can go on", standings)
+                raise LaunchStalled(text, kind="stalled", where=where) from None
+            late = timeout and time.monotonic() > self.since + timeout
+            # on a busy machine all may have ended in the step that found it late
+            if late and self._running() and not self._failed():
+                text, where = self._end(f"not done after {timeout:g} s")
+                raise LaunchTimeout(text, kind="late", where=where) from None
+        if failures.culprit(self.ends.values()):
+            self._fail()
+
+    def _running(self):
+        """True until all ranks have ended, or one failed and it is known why."""
+        return len(self.ends) < self.world_size and not self._failing()
+
+    def _step(self, seconds):
+        """Wait for output or news, take both in."""
+        for key, _ in self.events.select(seconds):
+            if key.data is not None:
+                self._read(key.fileobj, key.data)
+        for message in self.host.news():
+            if "code" in message:
+                self._note_end(message["rank"], message["code"], message["at"])
+            else:
+                self.inquiry.pids[message["rank"]] = message["pid"]
+                self.since = time.monotonic()  # the time until now was the server's
+        self.screen.refresh()
+
+    def _read(self, pipe, rank):
+        data = pipe.read(1 << 16)
+        if data:
+            self.screen.feed(rank, data)
+        elif data == b"":
+            self.events.unregister(pipe)
+
+    def _note_end(self, rank, code, at):
+        written = os.fstat(self.written[rank].fileno()).st_size > 0
+        if code == 0 and written:
+            record = {"status": "returned"}  # the value is read when all have ended
+        else:
+            record = _load(self.written[rank])
+        self.ends[rank] = failures.End(rank, code, at, record)
+
+    def _failed(self):
+        """How the ranks ended that have failed."""
+        return [end for end in self.ends.values() if end.failed]
+
+    def _failing(self):
+        """True once a rank has failed and all is known of it, or will not be known."""
+        failed = self._failed()
+        if not failed:
+            return False
+        if time.monotonic() - min(end.at for end in failed) > _PATIENCE:
+            return True
+        known = failures.settled(self.ends.values())
+        return known and self.inquiry.arrived(set(self.ends))
+
+    def _fail(self):
+        standings = self._standings()
+        self._stop()
+        self.screen.close("failed")
+        raise failures.explain(
+            list(self.ends.values()),
+            _stacks(standings),
+            made={one.rank: one.made for one in standings},
+            name=self.name,
+            states={one.rank: one.state for one in standings},
+        ) from None
+
+    def _standings(self):
+        """Where all ranks are, before they are stopped."""
+        return self.inquiry.standings(set(self.ends), self.host)
+
+    def interrupted(self):
+        """A message that tells where the ranks were; they are stopped then."""
+        if self.host:
+            return self._end("interrupted")[0]
+        when = "after they had ended" if self.pipes else "before they were started"
+        return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
+
+    def _end(self, what, standings=None):
+        """Stop all ranks; a message that tells where each one was, and the stacks."""
+        standings = standings or self._standings()
+        self._stop()
+        self.screen.close(what)
+        lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
+        lines += explain.table(standings)
+        # a line for each sentence: JupyterLab breaks long ones in the middle of a word
+        why = explain.reason(standings).replace(". ", ".\n")
+        return "\n".join(lines + (["", why] if why else [])), _stacks(standings)
+
+    def results(self):
+        """What the ranks returned."""
+        for rank, end in self.ends.items():
+            self.ends[rank] = replace(end, record=_load(self.written[rank]))
+        if failures.culprit(self.ends.values()):
+            self._fail()  # what was written cannot be read
+        records = [self.ends[rank].record for rank in range(self.world_size)]
+        self._stop()
+        self.screen.close(f"{time.monotonic() - self.began:.2f} s")
+        return Results(
+            [record["value"] for record in records],
+            output=[tape.text for tape in self.screen.tapes],
+            seconds=[record["seconds"] for record in records],
+            trace=self._merged(records),
+            title=f"{self.title}, {self.screen.state}",
+        )
+
+    def _merged(self, records):
+        if not self.asked.trace:
+            return None
+        from course_lib.tracing.events import merge
+
+        events = {rank: record["events"] for rank, record in enumerate(records)}
+        return merge(events, f"measured: {self.title}")
+
+    def close(self):
+        """End all processes of the launch, and close its files; again does no harm."""
+        self._stop()
+        self.events.close()
+        files = [self.listener, self.setup, self.body, self.inquiry]
+        for file in (*files, *self.written, *self.pipes):
+            file.close()
+
+    def _stop(self):
+        """End all processes of the launch, then take in what they still wrote."""
+        if self.host:
+            self.host.close()
+            self.host = None
+            for rank, pipe in enumerate(self.pipes):
+                while data := pipe.read(1 << 16):
+                    self.screen.feed(rank, data)
+
+
+def describe(world_size: int) -> str:
+    """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
+    count = _counted(world_size)
+    gpus = torch.cuda.device_count()
+    if gpus >= world_size:
+        return f"{count}, one GPU each"
+    why = (
+        f": {gpus} GPU{'s' if gpus > 1 else ''} cannot serve one per rank"
+        if gpus
+        else ""
+    )
+    return f"{count} on the CPU, one thread each{why}"
+
+
+def _stacks(standings):
+    """The stack of each rank that still ran."""
+    return {one.rank: list(one.frames) for one in standings if one.frames}
+
+
+def _counted(ranks):
+    return f"{ranks} rank{'s' if ranks > 1 else ''}"
+
+
+def _host():
+    """What starts the ranks on this system."""
+    if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
+        from course_lib.launching.server import WarmHost
+
+        return WarmHost
+    from course_lib.launching.spawn import PlainHost
+
+    return PlainHost
+
+
+def _file():
+    """An open file that has no name and is gone when nobody holds it."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("course_lib"), "w+b")
+    return tempfile.TemporaryFile("w+b")
+
+
+def _load(file):
+    """The record that a rank wrote; empty if it did not come to that."""
+    if os.fstat(file.fileno()).st_size == 0:
+        return {}
+    file.seek(0)
+    try:
+        return payload.load(file)
+    except Exception as error:
+        return {"status": "unsendable", "kind": "value", "text": str(error)}

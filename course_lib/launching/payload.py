@@ -1,0 +1,157 @@
+"""What notebook and ranks send: functions by value, tensors by `torch.save`."""
+
+import inspect
+import io
+import linecache
+import os
+import pickle
+import sys
+import types
+
+import cloudpickle
+import torch
+
+from course_lib.errors import UsageError
+from course_lib.launching.spec import Request
+
+# a rank's function may put something else in their place
+_save, _load = torch.save, torch.load
+_PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
+
+
+def dump(value, file) -> None:
+    """Write `value` to a binary file; a cell's classes and functions go by value."""
+    pickled = io.BytesIO()
+    try:
+        _Plain(pickled).dump(value)
+    except _HasTensors:
+        _save(value, file, pickle_module=cloudpickle)
+    else:
+        file.write(pickled.getbuffer())
+
+
+def load(file):
+    """Read what `dump` wrote; tensors of a GPU arrive on the CPU."""
+    start, first = file.tell(), file.read(1)
+    file.seek(start)
+    if first == _PICKLED:
+        return pickle.load(file)
+    return _load(file, map_location="cpu", weights_only=False)
+
+
+class _HasTensors(Exception):
+    """What is being pickled needs `torch.save`."""
+
+
+class _Plain(cloudpickle.Pickler):
+    """For what has no tensor: a small value takes `torch.save` five times as long."""
+
+    def persistent_id(self, thing):
+        if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
+            raise _HasTensors
+        return None
+
+
+class _Nowhere:
+    """A file that forgets: pickling into it shows whether a value can travel."""
+
+    def write(self, data):
+        return len(data)
+
+
+def travels(value) -> bool:
+    """True if `value` can be pickled."""
+    try:
+        cloudpickle.Pickler(_Nowhere()).dump(value)
+    except Exception:
+        return False
+    return True
+
+
+def name_culprit(fn, arguments: dict) -> str:
+    """Which of `arguments` (by name) or variables that `fn` uses cannot be pickled."""
+    for name, value in arguments.items():
+        if not travels(value):
+            return f"the argument `{name}` is a {_kind(value)}"
+    inner = getattr(fn, "func", fn)  # functools.partial
+    if isinstance(inner, types.FunctionType | types.MethodType):
+        found = _used(inner, seen=set())
+        if found:
+            return found
+    return f"it holds something (it is a {_kind(inner)})"
+
+
+def _used(fn, seen):
+    """The first variable of `fn`, or of functions it calls, that cannot be pickled."""
+    seen.add(fn)
+    try:
+        variables = inspect.getclosurevars(fn)
+    except ValueError:  # a variable of the closure has no value yet
+        return None
+    within = {n: fn.__globals__[n] for n in _names(fn.__code__) & {*fn.__globals__}}
+    for name, value in {**within, **variables.nonlocals}.items():
+        if isinstance(value, types.ModuleType) or travels(value):
+            continue
+        if isinstance(value, types.FunctionType):
+            found = None if value in seen else _used(value, seen)
+            if found:
+                return found
+        elif name == "get_ipython":
+            return f"`{fn.__qualname__}` has a magic or a shell line (% or !)"
+        else:
+            return f"`{fn.__qualname__}` uses the variable `{name}`, a {_kind(value)}"
+    return None
+
+
+def _names(code):
+    """The global names in a function, and in functions and lists written inside it."""
+    parts = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return {*code.co_names}.union(*map(_names, parts))
+
+
+def _kind(value):
+    kind = type(value)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def pack(asked: Request, *, file) -> None:
+    """Write a call for the ranks.
+
+    Errors: `UsageError` that names the argument or variable that cannot travel.
+    """
+    try:
+        dump((asked.fn, asked.args, asked.kwargs), file)
+    except Exception as error:
+        named = {**dict(zip(asked.names, asked.args)), **asked.kwargs}
+        raise UsageError(
+            f"cannot send {asked.name} to the ranks: {name_culprit(asked.fn, named)},"
+            f" which cannot be pickled ({error})."
+            f" Create it inside {asked.name} instead."
+        ) from None
+    file.flush()
+
+
+def surroundings() -> dict:
+    """What of this process the ranks take on: variables, folder, paths, sources."""
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        folder = None
+    # the entries of cells have no time of change; without them no line could be shown
+    sources = {
+        name: entry
+        for name, entry in linecache.cache.items()
+        if len(entry) > 1 and entry[1] is None
+    }
+    virtual = sys.modules.get("course_lib.accelerators.virtual")
+    return {
+        "environ": dict(os.environ),
+        "path": sys.path,
+        "folder": folder,
+        "sources": sources,
+        "devices": virtual.machine.options if virtual else None,
+    }

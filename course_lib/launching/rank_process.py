@@ -1,0 +1,284 @@
+"""One rank: take on the notebook's surroundings, run the function, send the result."""
+
+import atexit
+import builtins
+import contextlib
+import faulthandler
+import gc
+import io
+import linecache
+import mmap
+import os
+import pickle
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import types
+import weakref
+from dataclasses import dataclass
+
+from course_lib.launching.watchdog import responder
+from course_lib.system import linux
+
+_LONGEST = 4000  # characters of an error's message
+
+inside = False  # True in the processes of a launch
+_forgotten = []
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank stands: its number among how many, store port, what to record."""
+
+    rank: int
+    world_size: int
+    port: int
+    trace: bool = False
+
+
+def main(place: Place, files: tuple[int, ...]) -> None:
+    """Be rank `place.rank` in this fresh process, which ends here."""
+    setup, body, output, result, stacks, asked = files
+    code = 1
+    try:
+        _stand_alone(output, stacks)
+        responder.be_asked(asked)
+        code = _report(place, _open(setup), _open(body), result=os.fdopen(result, "wb"))
+        threading._shutdown()  # waits for the learner's threads, as Python does
+        atexit._run_exitfuncs()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code & 0xFF)
+
+
+def _open(file):
+    """A reader with a position of its own, which ranks that share an open file lack."""
+    try:
+        # PyTorch reads from a file into its tensors; from a map it copies all once more
+        return open(f"/proc/self/fd/{file}", "rb")
+    except OSError:
+        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+
+
+def _stand_alone(output, stacks):
+    """A session, output, stack dumps and exit handlers of this rank's own."""
+    global inside
+    inside = True
+    if os.getpid() != os.getsid(0):
+        os.setsid()
+    if sys.platform == "linux":
+        linux.die_with_parent()
+        linux.write_by_line()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = _text_stream(open(1, "wb", closefd=False), line_buffering=True)
+    # nothing may wait in a buffer: a progress bar ends in a newline without a flush
+    sys.stderr = _text_stream(
+        open(2, "wb", buffering=0, closefd=False), write_through=True
+    )
+    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    _forget_server()
+
+
+def _text_stream(stream, **buffering):
+    return io.TextIOWrapper(stream, "utf-8", "backslashreplace", **buffering)
+
+
+def _forget_server():
+    """Drop what is the server's own: exit handlers, its `__main__`, frozen garbage."""
+    atexit._clear()
+    util = sys.modules.get("multiprocessing.util")
+    if util:
+        atexit.register(util._exit_function)  # ends DataLoader workers
+    # torch has hundreds, slow to run; to free them would copy the pages they are in
+    _forgotten.append(weakref.finalize._registry)
+    weakref.finalize._registry = {}
+    atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    gc.enable()
+
+
+def _report(place, setup, body, *, result):
+    """Run the function, write what became of it, return the exit code of this rank."""
+    from course_lib.launching import payload
+
+    code = 0
+    try:
+        taken_on = pickle.load(setup)
+        _surround(place, taken_on)
+        fn, args, kwargs = _unpack(body, taken_on["devices"])
+        record = _call(place, fn, args=args, kwargs=kwargs)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        record = _failure("exited", end) | {"exit": code}
+        code = code or 1  # to leave early is a failure, to be seen at once
+    except BaseException as error:
+        code = 1
+        record = _failure("raised", error)
+    _flush()
+    try:
+        payload.dump(record, result)
+    except Exception as error:
+        result.seek(0)
+        result.truncate()
+        kind = type(record["value"]).__qualname__
+        payload.dump({"status": "unsendable", "kind": kind, "text": str(error)}, result)
+        code = 1
+    result.close()
+    responder.farewell()
+    return code
+
+
+def _unpack(body, devices):
+    """What to call; a function that names virtual GPUs of the notebook gets such."""
+    from course_lib.launching import payload
+
+    try:
+        return payload.load(body)
+    except RuntimeError as error:
+        if not devices or "vgpu" not in str(error):
+            raise
+    from course_lib.accelerators import selection
+
+    selection.devices(quiet=True, **devices)
+    body.seek(0)
+    return payload.load(body)
+
+
+def _call(place, fn, *, args, kwargs):
+    started, born = time.monotonic(), os.getpid()
+    with _recording(place) as tape:
+        responder.tell(responder.BEGUN)
+        try:
+            value = fn(place.rank, place.world_size, *args, **kwargs)
+        finally:
+            responder.tell(responder.LEFT)
+    if os.getpid() != born:
+        _flush()
+        os._exit(0)  # a process that the function forked has returned from it, too
+    seconds = time.monotonic() - started
+    events = tape.events if tape else None
+    return {"status": "returned", "value": value, "seconds": seconds, "events": events}
+
+
+def _recording(place):
+    if not place.trace:
+        return contextlib.nullcontext()
+    from torch import cuda
+
+    from course_lib.tracing import ranks
+
+    # a fresh rank has not used its GPU yet, but will
+    return ranks.record(cuda=True if cuda.device_count() >= place.world_size else None)
+
+
+def _failure(status, error):
+    at = time.monotonic()
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
+    return {
+        "status": status,
+        "kind": type(error).__qualname__,
+        "text": _text(error),
+        "chain": [(type(e).__qualname__, _text(e)) for e in _chain(error)],
+        "frames": [place for place in places if place[0] != __file__],
+        "details": "".join(traceback.format_exception(error)),
+        "at": at,
+    }
+
+
+def _chain(error):
+    """The exception, and those that it was raised from or after."""
+    seen = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return seen
+
+
+def _text(error):
+    """The message, cut at a length that a cell can show; `details` hold the whole."""
+    try:
+        text = "\n".join([str(error) or "(no message)", *_inner(error)])
+    except Exception:
+        return "(its message cannot be shown)"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+
+
+def _surround(place, setup):
+    """Take on the notebook's environment, folder, paths, sources; then be this rank."""
+    rank, size = str(place.rank), str(place.world_size)
+    own = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
+    own |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
+    own |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
+    _take_on(setup["environ"] | own)
+    tempfile.tempdir = None  # the server may have looked up another
+    loopback = "lo" if sys.platform == "linux" else "lo0"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+    sys.path[:] = setup["path"]
+    linecache.cache.update(setup["sources"])
+    if setup["folder"]:
+        os.chdir(setup["folder"])
+    from course_lib.launching import rendezvous
+
+    scatter_seeds()
+    rendezvous.use_store(place.port, place.world_size)
+    rendezvous.begin_together()
+    rendezvous.keep_groups()
+    rendezvous.show_waits()
+
+
+def _take_on(environ):
+    """Have these variables; most are the same, and to set one copies pages."""
+    before = dict(os.environ)
+    for name in before.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update({k: v for k, v in environ.items() if before.get(k) != v})
+
+
+def scatter_seeds() -> None:
+    """Give this process random numbers of its own, as one of torchrun has."""
+    import numpy
+    import torch
+
+    # forked ranks would share one state, which hides a forgotten seed or broadcast
+    random.seed()
+    numpy.random.seed(random.getrandbits(32))  # what it finds itself takes longer
+    # with GPUs their generators too, which takes longer
+    torch.seed() if torch.cuda.device_count() else torch.default_generator.seed()
+    torch.set_num_threads(1)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # it may be anything that the learner put there
+            pass
+    linux.libc().fflush(None)  # what C code printed
+
+
+_GROUP = getattr(builtins, "BaseExceptionGroup", ())  # since Python 3.11
+
+
+def _inner(error: BaseException) -> list[str]:
+    """What belongs to an error beside its message: its notes, the errors of a group."""
+    lines = [str(note) for note in getattr(error, "__notes__", ())]
+    for part in error.exceptions if isinstance(error, _GROUP) else ():
+        lines += [f"  {type(part).__qualname__}: {part}", *_indented(_inner(part))]
+    return lines
+
+
+def _indented(lines):
+    return [f"  {line}" for line in lines]

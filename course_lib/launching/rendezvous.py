@@ -1,0 +1,130 @@
+"""Where the ranks of a launch find each other: a store that outlives them all."""
+
+import functools
+import importlib
+import itertools
+import os
+import sys
+
+from torch.distributed import PrefixStore, TCPStore, Work
+
+from course_lib.launching.watchdog import responder
+
+_BARRIER = "TORCH_DIST_INIT_BARRIER"
+_KEPT = 16  # process groups: each holds a thread and a connection per rank
+
+
+def serve_store(port: int, listener: int):
+    """The store where ranks find each other, on a socket that listens already."""
+    # no port race: the socket was bound before any rank was started
+    return TCPStore(
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener,
+    )
+
+
+def use_store(port: int, ranks: int) -> None:
+    """Let each `init_process_group` here meet the other ranks in the launch's store.
+
+    From the first group of all `ranks` on this rank can be asked where it is.
+    """
+    # by name, because torch.distributed.rendezvous is a function of that module
+    module = importlib.import_module("torch.distributed.rendezvous")
+    turns = {}
+
+    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
+        if world_size == ranks:  # else others take part, of which we know nothing
+            responder.start(timeout.total_seconds())
+        # a prefix per turn: a second init in one process would read the first's keys
+        turn = next(turns.setdefault(asked_port, itertools.count()))
+        store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
+        return PrefixStore(f"{asked_port}/{turn}", store)
+
+    module._create_c10d_store = create
+
+
+def keep_groups() -> None:
+    """Let a destroyed process group live on until this process ends.
+
+    In torch 2.13 the last reference to a gloo group joins the group's thread while it
+    holds the interpreter lock, and that thread may need the lock to drop a finished
+    all-reduce: one DDP training in ten hung when its function returned. The question is
+    open as pytorch#56297.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    destroy, kept = c10d.destroy_process_group, []
+
+    @functools.wraps(destroy)
+    def destroy_process_group(group=None):
+        kept.extend(c10d._world.pg_map)
+        del kept[:-_KEPT]  # the oldest have long been idle
+        destroy(group)
+
+    _replace(destroy_process_group)
+
+
+def begin_together() -> None:
+    """Let `init_process_group` return when it is done on all ranks.
+
+    By itself it returns on one rank while another still connects, and if the function
+    ends there that rank closes the connections: seen on a busy machine in one launch of
+    twenty whose ranks do nothing else. PyTorch has a barrier for it, usually left out.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    init = c10d.init_process_group
+
+    @functools.wraps(init)
+    def init_process_group(*args, **kwargs):
+        # a store of the learner's own may be one that nobody shares
+        if len(args) > 5 or "store" in kwargs or _BARRIER in os.environ:
+            return init(*args, **kwargs)
+        os.environ[_BARRIER] = "1"
+        try:
+            init(*args, **kwargs)
+        finally:
+            del os.environ[_BARRIER]
+
+    _replace(init_process_group)
+
+
+def show_waits() -> None:
+    """Let the stack of a rank that waits tell it from one that works.
+
+    `work.wait()` gets a frame; a wait with a time limit, which ends by itself, one of
+    `limited`.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    wait_, barrier = Work.wait, c10d.monitored_barrier
+
+    @functools.wraps(wait_)
+    def wait(self, *args, **kwargs):
+        if args or kwargs:
+            return limited(wait_, self, *args, **kwargs)
+        with responder.awaits(self):
+            return wait_(self)
+
+    @functools.wraps(barrier)
+    def monitored_barrier(group=None, timeout=None, **kwargs):
+        if timeout:
+            return limited(barrier, group, timeout, **kwargs)
+        return barrier(group, **kwargs)
+
+    Work.wait = wait
+    _replace(monitored_barrier)
+
+
+def _replace(function):
+    """Put a function in the place of PyTorch's of the same name."""
+    for name in ("torch.distributed", "torch.distributed.distributed_c10d"):
+        setattr(sys.modules[name], function.__name__, function)
+
+
+def limited(call, *args, **kwargs):
+    """Call; in a stack this frame says that the call ends by itself."""
+    return call(*args, **kwargs)

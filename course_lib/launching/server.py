@@ -1,0 +1,214 @@
+"""The kernel's side of the warm process server: start it, ask it for launches.
+
+The notebook's own process is never forked: it has threads, and a forked copy of it
+would hang in the first parallel operator.
+"""
+
+import atexit
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from course_lib.errors import LaunchError
+from course_lib.system import sockets
+
+# read when torch or its libraries are imported: a change needs a new server
+_READ_AT_IMPORT = (
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "KMP_",
+    "TORCH_",
+    "PYTORCH_",
+    "LD_",
+    "PYTHON",
+)
+# scikit-learn sets them as it is imported, in a rank as well
+_SET_BY_IMPORTS = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
+_PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
+
+_lock = threading.Lock()
+_current, _preload = None, ()
+
+
+class Server:
+    """The kernel's handle of its process server."""
+
+    def __init__(self):
+        self.environment = _import_environment()
+        self.owner = os.getpid()
+        self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
+        self.control, theirs = sockets.pair()
+        with theirs:
+            self.process = self._start(theirs)
+
+    def _start(self, theirs):
+        """The process that serves the other end of `control`."""
+        numbers = map(str, (theirs.fileno(), os.getpid()))
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, *numbers, *_preload],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # an interrupt of the cell is not meant for it
+            env={**QUIET, **os.environ, **ENVIRONMENT},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+        )
+
+    def serves(self) -> bool:
+        """True while this server can start ranks for this process as it is now."""
+        mine = self.owner == os.getpid() and self.environment == _import_environment()
+        return mine and self.process.poll() is None
+
+    def start(self, job: dict, files: list[int]) -> socket.socket:
+        """Have an agent forked for `job`; the link to it comes back."""
+        link, theirs = sockets.pair()
+        with theirs:
+            sockets.send(self.control, job, [theirs.fileno(), *files])
+        return link
+
+    def last_words(self) -> str:
+        """What the server wrote before it ended."""
+        return os.pread(self.log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Take no more launches; the server ends when those in flight have ended."""
+        self.control.close()
+
+
+def current() -> Server:
+    """The server of this process, started now if there is none that fits."""
+    global _current
+    with _lock:
+        if _current is None or not _current.serves():
+            if _current is not None:
+                _current.close()
+            _current = Server()
+        return _current
+
+
+def set_preload(modules: list[str]) -> None:
+    """Let the next server import these, too, while no launch waits."""
+    global _preload
+    _preload = tuple(modules)
+
+
+def use(server: Server) -> None:
+    """Let this server start the launches of this process from now on."""
+    global _current
+    with _lock:
+        _current = server
+
+
+@atexit.register
+def close() -> None:
+    """End the server of this process at once; the next launch starts a new one."""
+    global _current
+    if _current is not None and _current.owner == os.getpid():
+        _current.control.close()
+        _current.process.kill()  # without waiting for what it imports
+        _current.process.wait()
+        _current.log.close()
+        _current, _preload = None, ()
+
+
+class WarmHost:
+    """The ranks of one launch, started by an agent that the server forks."""
+
+    how = ""  # nothing to say: this is the quick way
+
+    def __init__(self, job: dict, files: list[int]):
+        self.server, self.answered = current(), False
+        with self._or_error():
+            self.link = self.server.start(job, files)
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Start one rank; `channel` holds the files for output, result and stacks."""
+        with self._or_error():
+            sockets.send(self.link, {"rank": rank}, channel)
+
+    def wait_on(self) -> list:
+        """Files that become readable when there is news."""
+        return [self.link]
+
+    def news(self) -> list[dict]:
+        """The messages that came since the last look: ranks that started or ended."""
+        messages = []
+        while not self._closed and sockets.waits(self.link):
+            message, _ = sockets.receive(self.link)
+            if message is None or "broken" in message:
+                raise self._error(message)
+            self.answered = True
+            messages.append(message)
+        return messages
+
+    def signal(self, number: int, ranks: list[int]) -> None:
+        """Send a signal to these ranks."""
+        if self._closed:
+            return
+        with self._or_error():
+            sockets.send(self.link, {"signal": number, "ranks": ranks})
+
+    @property
+    def _closed(self):
+        """True after `close`, also one that an interrupt cut short."""
+        return self.link.fileno() < 0
+
+    @contextlib.contextmanager
+    def _or_error(self):
+        try:
+            yield
+        except OSError:
+            raise self._error() from None
+
+    def _error(self, message=None):
+        """Why this launch cannot go on."""
+        if message:
+            return LaunchError(f"this launch could not be run:\n{message['broken']}")
+        code = self.server.process.poll()
+        who = "the launch's agent" if code is None else f"the server (exit code {code})"
+        return LaunchError(
+            f"{who} ended, and the ranks with it. Launch again: what is needed starts"
+            f" by itself.\n{self.server.last_words()}".rstrip()
+        )
+
+    def close(self) -> None:
+        """End all processes of the launch and wait until they are gone."""
+        if self._closed:
+            return
+        with self.link:
+            with contextlib.suppress(OSError):
+                self.link.shutdown(socket.SHUT_WR)
+            if not self.answered:
+                return  # the server is busy; its agent will find the link closed
+            self.link.settimeout(_PATIENCE)
+            with contextlib.suppress(TimeoutError):
+                while sockets.receive(self.link)[0] is not None:
+                    pass
+
+
+# c10d warns of every name that it cannot look up; a learner can set it otherwise
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # ask for GPUs without starting CUDA
+    "RES_OPTIONS": "timeout:1 attempts:1",  # c10d asks a name server about 127.0.0.1
+    "MPLBACKEND": "agg",
+}
+_START = (
+    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
+    "from course_lib.launching.forkserver import main;"
+    " main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])"
+)
+
+
+def _import_environment():
+    read = {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
+    return dict(read.items() - _SET_BY_IMPORTS.items())

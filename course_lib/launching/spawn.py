@@ -1,0 +1,102 @@
+"""Ranks without a process server, for systems other than Linux: new processes each.
+
+Slower by the import of torch, two seconds or more, in every rank of every launch.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from course_lib.launching import rank_process, rendezvous
+
+
+class PlainHost:
+    """Starts each rank as a process of its own and tells how it ended."""
+
+    how = ", slower start: without the process server every rank imports torch"
+
+    def __init__(self, job: dict, files: list[int]):
+        listener, *self.inputs = files
+        self.job, self.processes = job, {}
+        self.begun, self.reported = [], set()
+        self.store = rendezvous.serve_store(job["port"], os.dup(listener))
+        self.alive, self._pulse = os.pipe()
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Start one rank; `channel` holds the files for output, result and stacks."""
+        place = {"rank": rank, **self.job}
+        files = [*self.inputs, *channel, self.alive]
+        self.processes[rank] = subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(place), json.dumps(files)],
+            pass_fds=files,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=channel[0],
+            stderr=channel[0],
+        )
+        self.begun.append({"rank": rank, "pid": self.processes[rank].pid})
+
+    def wait_on(self) -> list[int]:
+        """Files to wait on: none, so the launcher looks every few milliseconds."""
+        return []
+
+    def news(self) -> list[dict]:
+        """A message for every rank that has started or ended since the last look."""
+        ended = {
+            rank: process.poll()
+            for rank, process in self.processes.items()
+            if rank not in self.reported and process.poll() is not None
+        }
+        self.reported |= set(ended)
+        begun, self.begun = self.begun, []
+        return begun + [
+            {"rank": rank, "code": code, "at": time.monotonic()}
+            for rank, code in ended.items()
+        ]
+
+    def signal(self, number: int, ranks: list[int]) -> None:
+        """Send a signal to these ranks."""
+        for rank in ranks:
+            if rank in self.processes:
+                self.processes[rank].send_signal(number)
+
+    def close(self) -> None:
+        """Kill what still runs and remove the files."""
+        for process in self.processes.values():
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            process.wait()
+        os.close(self.alive)
+        os.close(self._pulse)
+
+
+# until the rank can tell where it is, the question must not end it
+_START = (
+    "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN);"
+    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
+    "from course_lib.launching import spawn; spawn.main(*sys.argv[1:])"
+)
+
+
+def main(place: str, files: str) -> None:
+    """Be one rank in this new process."""
+    *files, alive = json.loads(files)
+    _end_with_notebook(alive)
+    rank_process.main(rank_process.Place(**json.loads(place)), tuple(files))
+
+
+def _end_with_notebook(alive):
+    """Leave when the notebook's process is gone: its end of the pipe closes."""
+    import threading
+
+    def watch():
+        os.read(alive, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()

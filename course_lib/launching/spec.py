@@ -1,0 +1,150 @@
+"""What launch() was asked for, checked before anything is started."""
+
+import difflib
+import inspect
+import os
+import resource
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.errors import UsageError
+from course_lib.system import host
+
+_RESERVED = ("world_size", "trace", "timeout", "nodes")
+_RANK_MEMORY = 100 << 20  # bytes a rank needs beside the learner's own tensors
+_RANK_FILES = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of launch() that can work; `names` are those of `args` in `fn`."""
+
+    fn: object
+    args: tuple
+    kwargs: dict
+    names: list
+    world_size: int
+    trace: bool
+    timeout: float | None
+
+    @property
+    def name(self) -> str:
+        """The name of the function, for messages."""
+        return name(self.fn)
+
+
+def name(fn) -> str:
+    """What to call `fn` in a message: its name, or that of its class."""
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def check(fn, *, args, kwargs, world_size, trace, timeout, nodes) -> Request:
+    """The request, if it can work.
+
+    Errors: `UsageError` that says what was given and what to give instead.
+    """
+    if nodes is not None:
+        raise UsageError(
+            "launch(nodes=...) is kept for several machines and does nothing yet"
+        )
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise UsageError(
+            f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
+        )
+    world_size = _size(world_size)
+    names = _names(fn, world_size, args=args, kwargs=kwargs)
+    return Request(fn, args, kwargs, names, world_size, bool(trace), timeout)
+
+
+def _size(world_size):
+    if world_size is None:
+        return torch.cuda.device_count() or 2
+    if isinstance(world_size, bool) or not hasattr(world_size, "__index__"):
+        raise UsageError(
+            f"world_size={world_size!r} is a {type(world_size).__name__}:"
+            " give a whole number of ranks"
+        )
+    size = world_size.__index__()
+    if size < 1:
+        raise UsageError(f"world_size={size}: give at least 1 rank")
+    most = most_ranks()
+    if size > most:
+        raise UsageError(
+            f"world_size={size}: this machine can bear {most} ranks now"
+            " (memory, open files)"
+        )
+    return size
+
+
+def most_ranks() -> int:
+    """How many ranks this machine can bear now, by free memory and open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/dev/fd"))
+    by_files = (soft - opened - 64) // _RANK_FILES if soft > 0 else 4096
+    return max(1, min(by_files, _free_memory() // _RANK_MEMORY))
+
+
+def _free_memory():
+    try:
+        with open("/proc/meminfo") as file:
+            fields = dict(line.split(":") for line in file)
+        available = int(fields["MemAvailable"].split()[0]) << 10
+    except OSError:  # not Linux
+        available = host.usable_memory()
+    return min(available, host.usable_memory())
+
+
+def _names(fn, world_size, *, args, kwargs):
+    """Refuse what cannot take rank and world size; the names of `args` come back."""
+    if not callable(fn):
+        raise UsageError(
+            f"launch() needs a function of (rank, world_size), got {fn!r:.60} of type"
+            f" {type(fn).__name__}. Write launch(train), not launch(train())."
+        )
+    try:
+        # of a decorated function the outer one is called
+        signature = inspect.signature(fn, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return [f"argument {i}" for i in range(len(args))]
+    called = name(fn)
+    _refuse_reserved(called, signature)
+    if list(signature.parameters)[:2] == ["world_size", "rank"]:
+        raise UsageError(
+            f"{called}{signature} takes world_size first:"
+            f" write {called}(rank, world_size)"
+        )
+    try:
+        bound = signature.bind(0, world_size, *args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"{called}{signature} cannot be called as"
+            f" {called}(rank, world_size{_more(args, kwargs)}):"
+            f" {error}. {_hint(signature, args, kwargs)}"
+        ) from None
+    named = list(bound.arguments)[2 : 2 + len(args)]
+    return named + [f"argument {i}" for i in range(len(named), len(args))]
+
+
+def _refuse_reserved(called, signature):
+    for parameter in list(signature.parameters)[2:]:
+        if parameter in _RESERVED:
+            raise UsageError(
+                f"{called}{signature} has a parameter `{parameter}`,"
+                " which launch() keeps for itself: rename it"
+            )
+
+
+def _hint(signature, args, kwargs):
+    for key, value in kwargs.items():
+        for right in difflib.get_close_matches(key, _RESERVED, 1, 0.8):
+            return f"Did you mean {right}={value!r:.20}?"
+    if len(args) == 1 and type(args[0]) is int and len(signature.parameters) == 2:
+        return f"Write world_size={args[0]} for the number of ranks."
+    return "Its first two parameters must be rank and world_size."
+
+
+def _more(args, kwargs):
+    return "".join(
+        [*(f", {value!r:.20}" for value in args), *(f", {key}=..." for key in kwargs)]
+    )

@@ -1,0 +1,1 @@
+"""Where ranks stand: asked, compared, explained when nothing goes on."""

@@ -1,0 +1,212 @@
+"""Why ranks wait for each other for ever, and the sentence that mends it."""
+
+from collections import Counter, defaultdict
+
+from course_lib.launching.watchdog import mismatch
+from course_lib.launching.watchdog.mismatch import SAME
+from course_lib.launching.watchdog.stall import Standing
+from course_lib.stacks import is_learners, whereabouts
+from course_lib.text import ranks_named, signal_name
+
+_JOINS = ("init_process_group", "new_group")
+_PAIRS = {
+    frozenset({"send"}): (
+        "All send and nobody receives: a send ends when its receiver takes the tensor."
+        " Let one side receive first, or use dist.batch_isend_irecv."
+    ),
+    frozenset({"recv"}): (
+        "All wait to receive and nobody sends: let one side send first."
+    ),
+    frozenset({"send", "recv"}): (
+        "The sends and receives do not pair up: compare dst=, src= and tag= of all"
+        " ranks."
+    ),
+}
+
+
+def table(standings: list[Standing]) -> list[str]:
+    """A line for each place where ranks are: which, in what call, at what line."""
+    places = defaultdict(list)
+    for one in standings:
+        places[one.state, one.call, _line(one), _forked(one)].append(one.rank)
+    return [line for place, ranks in places.items() for line in _rows(place, ranks)]
+
+
+def _forked(one):
+    """How many of its processes are at which line, or how they ended."""
+    lines = Counter(whereabouts(list(stack)) for stack in one.forked)
+    lines.update(_ended(code) for code in one.ended)
+    return tuple(lines.items())
+
+
+def _ended(code):
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"killed by {signal_name(-code)}"
+
+
+def _line(one):
+    if one.state not in ("waits", "works", "ends"):
+        return ""
+    handles = f" (while it handles {one.error})" if one.error else ""
+    return whereabouts(list(one.frames)) + handles
+
+
+def _rows(place, ranks):
+    state, call, line, forked = place
+    many = len(ranks) > 1
+    said = {
+        "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
+        "works": f"{'were' if many else 'was'} in {line}",
+        "starts": f"{'have' if many else 'has'} not begun",
+        "ends": f"{'are' if many else 'is'} at the end, in {line}",
+        "stopped": f"{'are' if many else 'is'} stopped",
+        "returned": f"{'have' if many else 'has'} returned",
+    }
+    yield f"{ranks_named(ranks)} {said[state]}"
+    for line, count in forked:
+        yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
+
+
+def reason(standings: list[Standing]) -> str:
+    """Why the waiting ranks wait, and what to change; "" if nothing can be said."""
+    by_state = defaultdict(list)
+    for one in standings:
+        by_state[one.state].append(one)
+    waiting = by_state["waits"]
+    if by_state["stopped"]:
+        return _stopped(by_state["stopped"])
+    if not waiting:
+        return ""
+    if by_state["starts"]:
+        return _late(by_state["starts"], waiting)
+    if by_state["works"]:
+        return _busy(by_state["works"], waiting)
+    return (
+        _joining(waiting, standings)
+        or (by_state["returned"] and _returned(by_state["returned"], waiting))
+        or _PAIRS.get(frozenset(map(_operation, waiting)), "")
+        or _unpaired(waiting)
+        or _different(waiting, len(standings))
+        or _unlike(waiting)
+    )
+
+
+def _operation(one):
+    return one.call.removeprefix("wait() of ")
+
+
+def _unlike(waiting):
+    if len({one.call for one in waiting}) > 1:
+        return f"They wait in different calls. {SAME}"
+    return (
+        "All wait in the same call: do they pass the same group, src or dst, and"
+        " tensors of the same size?"
+    )
+
+
+def _stopped(stopped):
+    is_ = "is" if len(stopped) == 1 else "are"
+    return (
+        f"{_ranks(stopped)} {is_} stopped: a signal (SIGSTOP or SIGTSTP) halted the"
+        " process, which goes on only after SIGCONT. The others wait for it."
+    )
+
+
+def _late(starting, waiting):
+    has, their = ("have", "their") if len(starting) > 1 else ("has", "its")
+    return (
+        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(starting)}, which {has} not"
+        f" begun: {their} process still starts, as on a busy machine."
+    )
+
+
+def _busy(working, waiting):
+    return (
+        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(working)}: look at the line"
+        f" of {_ranks(working)} first. Does it end?"
+    )
+
+
+def _joining(waiting, standings):
+    joining = [one for one in waiting if one.call in _JOINS]
+    if not joining:
+        return ""
+    call, count = joining[0].call, len(standings)
+    others = [one for one in standings if one not in joining]
+    if others:
+        return (
+            f"{call} ends when all {count} ranks have called it, and {_ranks(others)}"
+            " did not."
+        )
+    return (
+        f"All are in {call}, and still do not meet: is rank= another one on each of"
+        f" them, and world_size= {count}?"
+    )
+
+
+def _returned(returned, waiting):
+    has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
+    if {_operation(one) for one in waiting} <= {"send", "recv"}:
+        return (
+            f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
+            f" for a message of {theirs}: each send needs a recv on the other rank."
+        )
+    made = {one.made for one in returned}
+    count = f" after {_calls(made.pop())}" if len(made) == 1 else ""
+    return (
+        f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
+        f" {_wait(waiting)} for {theirs}. {SAME}{_skipped(waiting)}"
+    )
+
+
+def _calls(number):
+    return f"{number} collective call{'' if number == 1 else 's'}"
+
+
+def _unpaired(waiting):
+    """A send or a recv whose other half nobody calls."""
+    for call, half in (("recv", "send to it"), ("send", "recv from it")):
+        alone = [one for one in waiting if _operation(one) == call]
+        others = [one for one in waiting if one not in alone]
+        if alone and others:
+            places = defaultdict(list)
+            for one in others:
+                places[one.call].append(one.rank)
+            rest = [f"{ranks_named(ranks)} in {call}" for call, ranks in places.items()]
+            return (
+                f"{_ranks(alone)} {_wait(alone)} in {call}, and {', '.join(rest)}:"
+                f" nobody will {half}."
+            )
+    return ""
+
+
+def _different(waiting, world_size):
+    sentence, concerned = mismatch.find(waiting, world_size)
+    return sentence + _skipped([one for one in waiting if one.rank in concerned])
+
+
+def _skipped(waiting):
+    """A question about the line at which some ranks wait and the others do not."""
+    lines = {one.rank: _own(one) for one in waiting}
+    if not lines:
+        return ""
+    functions = {frame[::2] for frame in lines.values()}
+    first = min(frame.line for frame in lines.values())
+    past = [rank for rank, frame in lines.items() if frame.line > first]
+    if len(functions) > 1 or not past:
+        return ""
+    reasons = "an `if`, a shorter loop or a caught error"
+    return f" Does {reasons} keep {ranks_named(past)} from line {first}?"
+
+
+def _own(one):
+    return [frame for frame in one.frames if is_learners(frame)][-1]
+
+
+def _ranks(standings):
+    return ranks_named([one.rank for one in standings])
+
+
+def _wait(standings):
+    return "wait" if len(standings) > 1 else "waits"

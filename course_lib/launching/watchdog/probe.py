@@ -1,0 +1,232 @@
+"""Ask the ranks of a launch where they are, and what they have called."""
+
+import os
+import signal
+import socket
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from course_lib import stacks
+from course_lib.launching.watchdog import responder
+from course_lib.launching.watchdog.responder import Answer
+from course_lib.launching.watchdog.stall import EVERY, Standing, Watch, rests, standing
+from course_lib.stacks import is_learners
+from course_lib.system import processes
+
+_PATIENCE = 0.5  # seconds that a rank has to answer
+_AGAIN = 0.15  # seconds until a rank that did not is asked again
+_COMPUTED = 0.05  # seconds of computing after which a rank is asked as it runs
+
+
+class Witness:
+    """What one rank can be asked by: a socket for answers, a file for its stacks."""
+
+    def __init__(self, file):
+        self.file = file
+        self.socket, self._theirs = socket.socketpair()
+        self.socket.setblocking(False)
+        self._heard, self._told, self.answer = b"", set(), Answer()
+        self.waits = False  # for an answer
+        self.children = []  # stacks of the processes that the rank forked
+        self.ended = []  # and the exit codes of those for which it has not waited
+
+    def files(self) -> list[int]:
+        """What its rank writes on: the file for stacks, its end of the socket."""
+        return [self.file.fileno(), self._theirs.fileno()]
+
+    def given(self) -> None:
+        """Close the rank's end: the rank has its own copy."""
+        self._theirs.close()
+
+    def ask(self) -> None:
+        """Forget the last stacks; ask a rank that can answer."""
+        self.listen()
+        self.answer = self.answer._replace(stacks=())
+        self.waits = b"" in self._told
+        if self.waits:
+            with suppress(OSError):
+                self.socket.send(b"?")
+
+    def listen(self) -> None:
+        """Take in what the rank said; an empty line is the greeting of its answers."""
+        with suppress(OSError):
+            while said := self.socket.recv(1 << 16):
+                self._heard += said
+        *lines, self._heard = self._heard.split(b"\n")
+        for line in lines:
+            if line in (b"", responder.BEGUN, responder.LEFT):
+                self._told.add(line)
+                continue
+            with suppress(ValueError):  # two threads of the rank spoke at once
+                self.answer, self.waits = responder.understand(line), False
+
+    @property
+    def state(self) -> str:
+        """`starts`, `works` or `ends`: before, in or after the function of the rank."""
+        if responder.LEFT in self._told:
+            return "ends"
+        return "works" if responder.BEGUN in self._told else "starts"
+
+    def dumped(self, start: int = 0) -> str:
+        """What `faulthandler` wrote from this byte on."""
+        size = os.fstat(self.file.fileno()).st_size
+        return os.pread(self.file.fileno(), size, start).decode(errors="replace")
+
+    def close(self) -> None:
+        """Close all files."""
+        for end in (self.file, self.socket, self._theirs):
+            end.close()
+
+
+class Inquiry:
+    """What can be learnt of the ranks of a launch while they run.
+
+    `wait()` is called while they think: it must not take long.
+    """
+
+    def __init__(self, wait):
+        self._wait, self._watch, self._looked = wait, Watch(), 0.0
+        self._last = {}, 0.0  # what the ranks did when one had failed, and the time
+        self._computed = {}  # seconds of each until it was seen in its function
+        self.witnesses: list[Witness] = []
+        self.pids: dict[int, int] = {}
+
+    def arrived(self, ended: set[int]) -> bool:
+        """True once each rank is where it is worth asking: at rest, or well under way.
+
+        One that has just been forked has no line of the learner's yet.
+        """
+        (before, at), now = self._last, time.monotonic()
+        seen = self._activities(ended)
+        self._last = seen, now
+        for rank, witness in enumerate(self.witnesses):
+            witness.listen()
+            does = seen.get(rank)
+            if rank in ended or (witness.state != "starts" and not does):
+                continue  # nothing can be seen of it, as elsewhere than on Linux
+            if witness.state == "starts":
+                return False
+            computed = does.seconds - self._computed.setdefault(rank, does.seconds)
+            if computed < _COMPUTED and not rests(does, before.get(rank), now - at):
+                return False
+        return True
+
+    def stall(self, ended: set[int]) -> list[Standing] | None:
+        """Where all ranks stand if they have been at rest for too long, else None.
+
+        Looks now and then; called more often it does nothing.
+        """
+        now = time.monotonic()
+        if now - self._looked < EVERY or len(self.pids) < len(self.witnesses):
+            return None
+        self._looked, seen = now, self._activities(ended)
+        if not all(seen.values()) or not self._watch.look(seen, now):
+            return None
+        standings = self.standings(ended)
+        if self._has_strangers():
+            return None
+        patience = min(witness.answer.patience for witness in self.witnesses)
+        late = self._watch.told(standings, time.monotonic(), patience=patience)
+        return standings if late else None
+
+    def _has_strangers(self):
+        """True if a group has members that are no ranks of this launch."""
+        known = range(len(self.witnesses))
+        groups = (one.answer.members.values() for one in self.witnesses)
+        return any(max(ranks) not in known for each in groups for ranks in each)
+
+    def standings(self, ended: set[int], host=None) -> list[Standing]:
+        """Where each rank stands; through its `host` one that cannot say it, too.
+
+        After that the ranks must be stopped: such a look can crash a healthy one.
+        """
+        seen = self._activities(ended).items()
+        stopped = {rank for rank, does in seen if does and does.state == "T"}
+        asked = {
+            rank: witness
+            for rank, witness in enumerate(self.witnesses)
+            if rank not in ended | stopped
+        }
+        self._ask(asked.values())
+        if host:
+            self._dump(asked, host)
+            self._dump_children(asked)
+        return [
+            self._ended(rank)
+            if rank in ended
+            else self._standing(rank, stopped=rank in stopped, last=bool(host))
+            for rank in range(len(self.witnesses))
+        ]
+
+    def _activities(self, ended):
+        """What the ranks that have not ended do; None where that cannot be seen."""
+        pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
+        return {rank: processes.activity(pid) for rank, pid in pids.items()}
+
+    def _ask(self, witnesses):
+        """Let ranks that can answer say where they are; each `answer` has it then."""
+        for witness in witnesses:
+            witness.ask()
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until and any(one.waits for one in witnesses):
+            self._wait()
+            for witness in witnesses:
+                witness.listen()
+
+    def _dump(self, witnesses, host):
+        """Take the stacks of ranks that did not answer."""
+        silent = {rank: one for rank, one in witnesses.items() if not one.answer.stacks}
+        began, times, texts = time.monotonic(), 0, {}
+        while silent and (passed := time.monotonic() - began) < _PATIENCE:
+            if passed >= times * _AGAIN:  # because a rank that starts ignores it
+                host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
+                times += 1
+            self._wait()
+            last, texts = texts, {rank: one.dumped() for rank, one in silent.items()}
+            if texts == last and all(texts.values()):
+                break  # a dump is complete when it no longer grows
+        for rank, text in texts.items():
+            found = tuple(stacks.parse(text))
+            silent[rank].answer = silent[rank].answer._replace(stacks=found)
+
+    def _dump_children(self, witnesses):
+        """Take the stacks of processes that ranks forked, one after the other."""
+        until = time.monotonic() + _PATIENCE
+        for rank, witness in witnesses.items():
+            for pid in processes.children(self.pids.get(rank, -1)):
+                if (code := processes.exit_code(pid)) is not None:
+                    witness.ended.append(code)
+                # a program of its own has no handler: the signal would end it
+                if processes.catches(pid, signal.SIGUSR1):
+                    witness.children.append(self._dump_child(pid, witness, until))
+
+    def _dump_child(self, pid, witness, until):
+        start, last, text = len(witness.dumped()), "", ""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGUSR1)
+        while time.monotonic() < until and not (text and text == last):
+            self._wait()
+            last, text = text, witness.dumped(start)
+        return stacks.of_child(stacks.parse(text))
+
+    def _ended(self, rank):
+        witness = self.witnesses[rank]
+        witness.listen()
+        return Standing(rank, "returned", calls=witness.answer.calls)
+
+    def _standing(self, rank, *, stopped, last):
+        if stopped:
+            return Standing(rank, "stopped")
+        witness = self.witnesses[rank]
+        found = standing(rank, witness.answer, last=last)
+        forked = [tuple(s) for s in witness.children if any(map(is_learners, s))]
+        # before and after the function there is no line of the learner's to tell
+        if found.state == "works" and not any(map(is_learners, found.frames)):
+            found = replace(found, state=witness.state)
+        return replace(found, forked=tuple(forked), ended=tuple(witness.ended))
+
+    def close(self) -> None:
+        """Close all files."""
+        for witness in self.witnesses:
+            witness.close()

@@ -1,0 +1,174 @@
+"""A rank says where it is and what it has called, while its main thread is blocked.
+
+A thread of its own waits for questions on a socket, from the first process group on. It
+holds the interpreter lock while it looks, so that asking a healthy rank is safe;
+`faulthandler` reads the stacks of running threads, and may crash.
+"""
+
+import json
+import math
+import os
+import socket
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from course_lib.stacks import Frame
+from course_lib.tracing import flight_recorder
+from course_lib.tracing.flight_recorder import Call
+
+_KEPT = "2000"  # calls; older ones are forgotten
+_LAST = 50  # calls that a rank tells when it ends
+_OPERATIONS = {
+    0: "broadcast",
+    1: "all_reduce",
+    3: "reduce",
+    4: "all_gather",
+    7: "gather",
+    8: "scatter",
+    9: "reduce_scatter",
+    11: "all_to_all",
+    12: "send",
+    13: "recv",
+    14: "recv",
+    15: "barrier",
+}
+
+BEGUN, LEFT = b"begun", b"left"  # what a rank tells of the function that it runs
+
+_socket, _rank = None, None  # file number and process; None until the launch gave one
+_limit = math.inf  # seconds; of the last process group
+_started = False
+_awaited = None  # the work that the main thread waits for
+
+
+class Answer(NamedTuple):
+    """Stacks of a rank's threads, outermost first, the main thread's last; its calls.
+
+    `limit` is how many seconds the last process group waits, `members` its groups by
+    name, `awaited` the kind of the work that is waited for, `error` an exception that
+    is being handled.
+    """
+
+    stacks: tuple[list[Frame], ...] = ()
+    calls: tuple[Call, ...] = ()
+    limit: float = math.inf
+    members: dict[str, list[int]] = {}
+    awaited: str = ""
+    error: str = ""
+
+    @property
+    def patience(self) -> float:
+        """After how many seconds PyTorch itself gives up the call that waits."""
+        pending = [call.limit for call in self.calls if not call.done]
+        return min(pending, default=self.limit)
+
+
+def be_asked(file: int) -> None:
+    """Answer questions that come on this socket, once there is a process group."""
+    global _socket, _rank
+    _socket, _rank = file, os.getpid()
+
+
+def tell(word: bytes) -> None:
+    """Tell the launch that the function has begun, or that it has been left."""
+    # a learner may have closed it, and nobody may read: it must not matter
+    if _is_rank():
+        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
+            asked.send(word + b"\n", socket.MSG_DONTWAIT)
+
+
+def start(limit: float) -> None:
+    """Let a thread answer from now on; the new group waits `limit` seconds."""
+    global _started, _limit
+    _limit = limit
+    if _is_rank() and not _started:
+        _started = True
+        # read with the first group; `trace=True` has asked for more
+        os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _KEPT)
+        threading.Thread(target=_answer, daemon=True, name="course_lib").start()
+
+
+def _is_rank():
+    """False elsewhere, and in processes that the rank has forked."""
+    return _rank == os.getpid()
+
+
+@contextmanager
+def awaits(work):
+    """Note what the main thread waits for in this block."""
+    global _awaited
+    _awaited = work
+    try:
+        yield
+    finally:
+        _awaited = None
+
+
+def _answer():
+    # the launch may be over, or the learner have closed all files; and whatever goes
+    # wrong here must not stand in the learner's output
+    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
+        asked.sendall(b"\n")  # from now on there are answers
+        while asked.recv(1):
+            asked.sendall(
+                _said(_stacks(), flight_recorder.read(flight_recorder.entries()))
+            )
+
+
+def _said(stacks, called):
+    told = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
+    return json.dumps(told).encode() + b"\n"
+
+
+def _members():
+    from torch.distributed import distributed_c10d as c10d
+
+    names = c10d._world.pg_names
+    groups = list(c10d._world.pg_group_ranks.items())
+    # of groups that it does not belong to a rank knows no name
+    return {names[group]: sorted(ranks) for group, ranks in groups if group in names}
+
+
+def _operation(work):
+    return _OPERATIONS.get(work._get_op_type(), "") if work is not None else ""
+
+
+def _error():
+    """The exception that the main thread is handling, in one line."""
+    found = sys._current_exceptions().get(threading.main_thread().ident)
+    error = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    return f"{type(error).__qualname__}: {error}"[:200] if error else ""
+
+
+def _stacks():
+    me, main = threading.get_ident(), threading.main_thread().ident
+    found = sys._current_frames()
+    idents = sorted(found.keys() - {me}, key=lambda ident: ident == main)
+    return [_walk(found[ident]) for ident in idents]
+
+
+def _walk(frame):
+    stack = []
+    while frame:
+        code = frame.f_code
+        stack.insert(0, Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
+        frame = frame.f_back
+    return stack
+
+
+def farewell() -> None:
+    """Tell the last calls unasked: nobody can ask a rank that has ended."""
+    if _started and _is_rank():
+        # a learner may have closed it, and nobody may read: it must not matter
+        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
+            last = flight_recorder.read(flight_recorder.entries())[-_LAST:]
+            asked.send(_said([], last), socket.MSG_DONTWAIT)
+
+
+def understand(text: bytes) -> Answer:
+    """An answer as it came through the socket."""
+    stacks, called, *rest = json.loads(text)
+    frames = tuple([Frame(*frame) for frame in stack] for stack in stacks)
+    return Answer(frames, tuple(Call(*call) for call in called), *rest)

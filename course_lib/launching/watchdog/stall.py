@@ -1,0 +1,174 @@
+"""Does a launch stand still? Decided from what its processes do, and where they are."""
+
+import os
+from dataclasses import dataclass
+
+from course_lib.launching.watchdog.responder import Answer
+from course_lib.stacks import Frame, is_learners, main_stack
+from course_lib.system.processes import Activity
+from course_lib.tracing.flight_recorder import Call
+
+EVERY = 0.5  # seconds between two looks at the processes
+_PAUSE = 1.0  # seconds of rest before the ranks are asked, and again before a report
+_REST, _GROUP = 0.01, 0.005  # shares of a core; gloo looks for messages in vain
+_LONGEST = 60.0  # seconds: if PyTorch gives up sooner, its own error is awaited
+_STOPPED = 10.0  # seconds: somebody may let a stopped rank go on
+
+_DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
+_OPERATOR = os.path.join("torch", "_ops.py")
+_COMMUNICATES = (
+    os.path.join("torch", "distributed", ""),
+    _DDP,
+    os.path.join("course_lib", "launching", "rendezvous.py"),
+)
+_WRAPPERS = ("wrapper", "inner", "inner_func", "create")
+_JOIN = "join"  # waits for a thread of its own
+_JOINS = (_JOIN, "_wait_for_tstate_lock", "_shutdown")
+_LOADER = os.path.join("torch", "utils", "data", "")
+_THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one rank stands, and in which call if it waits.
+
+    `state`: `starts` (its function has not begun), `waits`, `works`, `ends` (the
+    function is over, its process not), `stopped` or `returned` (both are over).
+    `frames` is its stack, `calls` the collectives that it has called so far, `members`
+    its groups, `error` an exception that it is handling, `forked` the stacks of the
+    processes that it started, `ended` the exit codes of those that are gone.
+    """
+
+    rank: int
+    state: str
+    call: str = ""
+    frames: tuple[Frame, ...] = ()
+    calls: tuple[Call, ...] = ()
+    members: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    error: str = ""
+    forked: tuple[tuple[Frame, ...], ...] = ()
+    ended: tuple[int, ...] = ()
+
+    @property
+    def made(self) -> int:
+        """How many collectives it has called."""
+        last = {call.group: call.number for call in self.calls}
+        return sum(last.values())
+
+
+class Watch:
+    """When to ask the ranks where they are, and when their answers mean a stall."""
+
+    def __init__(self):
+        self._seen, self._at = {}, 0.0  # the last look
+        self._since = self._stopped = None  # at rest, a rank stopped, without a break
+        self._asked, self._told = 0.0, None  # the last answers
+
+    def look(self, seen: dict, now: float) -> bool:
+        """Take in a look at all live processes; True when it is time to ask them."""
+        before, passed = self._seen, now - self._at
+        self._seen, self._at = seen, now
+        if not any(activity.state == "T" for activity in seen.values()):
+            self._stopped = None
+        elif self._stopped is None:
+            self._stopped = now
+        if not before:
+            return False  # the answers cost time of their own: a new start
+        if not all(rests(seen[rank], before.get(rank), passed) for rank in seen):
+            self._since = self._told = None
+            return False
+        if self._since is None:
+            self._since = self._asked = now - passed
+        return bool(seen) and now - self._asked >= _PAUSE
+
+    def told(self, standings: list[Standing], now: float, *, patience: float) -> bool:
+        """Take in where the ranks are; True if they have stood there for too long.
+
+        PyTorch itself gives up after `patience` seconds.
+        """
+        again, self._told = standings == self._told, standings
+        self._asked, self._seen = now, {}
+        states = {standing.state for standing in standings}
+        moves = states & {"starts", "works", "ends"}
+        stands = not moves and states & {"waits", "stopped"}
+        rested = now - self._since
+        late = patience > _LONGEST or rested > patience + 2 * _PAUSE
+        if "stopped" in states:
+            since = now if self._stopped is None else self._stopped
+            late = late and now - since > _STOPPED
+        return bool(stands and again and late)
+
+
+def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
+    """True for a process that is stopped, or whose threads compute next to nothing."""
+    if before is None:
+        return False
+    share = _REST + _GROUP * activity.groups
+    idle = activity.seconds - before.seconds <= share * passed
+    return idle and activity.state not in ("R", "D")
+
+
+def standing(rank: int, answer: Answer, last: bool = False) -> Standing:
+    """Where a rank stands that gave this answer.
+
+    A thread at work may yet wake the others. For the `last` answer, before the end,
+    it is enough that the main thread waits.
+    """
+    *others, main = answer.stacks or ([],)
+    stacks = [stack for stack in others if not _idles(stack)] + [main]
+    calls = [_awaited(stack, answer) for stack in stacks]
+    waiting = [pair for pair in zip(calls, stacks) if pair[0] not in ("", _JOIN)]
+    sure = all(calls) or (last and calls[-1])
+    call, frames = waiting[-1] if waiting and sure else ("", main_stack(stacks))
+    return Standing(
+        rank,
+        "waits" if call else "works",
+        call,
+        tuple(frames),
+        answer.calls,
+        members=tuple((name, tuple(r)) for name, r in answer.members.items()),
+        error=answer.error,
+    )
+
+
+def _idles(stack):
+    """True for a thread of a library that does nothing until it is given work."""
+    if not stack or any(map(is_learners, stack)):
+        return False
+    end, files = stack[-1], [frame.file for frame in stack]
+    foreign = any(not file.endswith(_THREADING) for file in files)  # no Timer
+    return (
+        (end.function == "_worker" and end.file.endswith(_POOL))
+        or (end.function == "wait" and end.file.endswith(_THREADING) and foreign)
+        or any(_LOADER in file or file.endswith("answers.py") for file in files)
+    )
+
+
+def _awaited(stack, answer):
+    """The call in which a thread waits; "" if it may be at work."""
+    own = [place for place, frame in enumerate(stack) if is_learners(frame)]
+    inner = stack[own[-1] + 1 :] if own else stack
+    if not inner or any(frame.function == "limited" for frame in inner):
+        return ""  # in a line of the learner's, or in a call that ends by itself
+    end, pending = inner[-1], [call.name for call in answer.calls if not call.done]
+    if end.function in _JOINS and end.file.endswith(_THREADING):
+        pooled = any("multiprocessing" in frame.file for frame in inner)
+        return "" if pooled else _JOIN
+    if end.function == "_engine_run_backward" and pending:
+        return f"{pending[-1]} of backward"
+    named = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
+    if not named or (end not in named and not end.file.endswith(_OPERATOR)):
+        return ""
+    return _name(named, answer.awaited)
+
+
+def _name(frames, awaited):
+    """What the learner called, of these frames of torch.distributed."""
+    names = [f for f in frames if f.function not in _WRAPPERS]
+    plain = [f for f in names if not f.function.startswith("_")]
+    frame = (plain or names or frames)[0]
+    if frame.file.endswith(_DDP):
+        return "DistributedDataParallel"
+    if frame.function == "wait":
+        return f"wait() of {awaited}" if awaited else "wait()"
+    return frame.function

@@ -1,0 +1,1 @@
+"""Figures: each takes plain data and returns the axes it drew on."""

@@ -1,0 +1,171 @@
+"""Figures of devices: what fills their memory, and what is copied between them."""
+
+import textwrap
+from typing import NamedTuple
+
+from course_lib.accelerators.memory import KINDS, Memory
+from course_lib.colors import DARK, MEMORY_COLORS, text_color
+from course_lib.errors import UsageError
+from course_lib.plots import device_captions, figure
+from course_lib.plots.levels import handles, plot_memory_over_time
+from course_lib.plots.transfers import plot_transfers
+from course_lib.text import byte_unit, size
+
+__all__ = ["plot_memory", "plot_memory_over_time", "plot_transfers"]
+
+_NEAR = 3  # a capacity up to so many times the largest bar is drawn as a line
+_LABEL = 66  # points of a row's name, so that title and legend keep their room
+
+
+class _Row(NamedTuple):
+    """One device of one label: bytes in the order of `KINDS`, and the capacity."""
+
+    name: str
+    y: float
+    parts: list
+    capacity: float | None
+
+    @property
+    def total(self):
+        return sum(self.parts)
+
+    def line(self, largest):
+        """The capacity, if it is near enough to be drawn as a line."""
+        near = self.capacity and self.capacity <= _NEAR * largest
+        return self.capacity if near else None
+
+
+@figure.styled
+def plot_memory(memory, *, ax=None):
+    """One row per device: bytes by kind, stacked; the capacity as a dark line.
+
+    `memory` is what `memory(model, optimizer)` returns, or a dict of those by label:
+    `plot_memory({"before": first, "after": second})` compares them.
+    """
+    groups = _groups(memory)
+    rows, heads = _rows(groups)
+    largest = max(row.total for row in rows)
+    lines = [row.line(largest) for row in rows]
+    right = max([largest, *filter(None, lines)]) or 1
+    unit_bytes, unit = byte_unit(right)
+    scale = 1 / unit_bytes
+    ax = figure.axes(ax, 1.6 + (rows[-1].y + 1) * (0.46 if len(rows) <= 8 else 0.34))
+    _memory_axes(ax, rows, heads, lined=any(lines))
+    ax.set(xlim=(0, right * scale), xlabel=f"memory ({unit})")
+    if not largest:
+        ax.set_xticks([0])
+    figure.legend(ax, handles(zip(*(row.parts for row in rows), strict=True)))
+    title, alt = device_captions.memory(groups)
+    source = "; ".join(dict.fromkeys(memory.source for memory in groups.values()))
+    figure.finish(ax, title, source=source, alt=alt, below=36)
+    _ends(ax, rows, lines, scale=scale)
+    for row in rows:
+        _stack(ax, row, scale=scale)
+    return ax
+
+
+def _groups(memory):
+    """`{label: Memory}` of what was given, after a check; no label for one alone."""
+    groups = {"": memory} if isinstance(memory, Memory) else memory
+    known = isinstance(groups, dict) and all(
+        isinstance(one, Memory) for one in groups.values()
+    )
+    if not known:
+        raise UsageError(
+            f"cannot draw the memory of {type(memory).__name__}: expected what "
+            "memory(model, optimizer) returns, or a dict of those by label."
+        )
+    groups = {str(label): one for label, one in groups.items() if one.held}
+    if not groups:
+        raise UsageError(
+            "cannot draw memory: no device is in it. Move the model to a device of "
+            "devices(n) first, then ask for its memory."
+        )
+    return groups
+
+
+def _rows(groups):
+    """All rows from top to bottom, and the heads of groups with the place of each.
+
+    A group of the one device that all have is a row by its label, if that is short.
+    """
+    devices = {device for memory in groups.values() for device in memory.held}
+    names = {label: textwrap.fill(label, 12) for label in groups}
+    words = [line for name in names.values() for line in name.split("\n")]
+    short = max(figure.text_width(word, 11) for word in words) <= _LABEL
+    by_label = len(devices) == 1 and short and "" not in groups
+    rows, heads, y = [], [], 0.0
+    for label, memory in groups.items():
+        if label and not by_label:
+            heads.append((label, y))
+            y += 0.6
+        for device, held in memory.held.items():
+            parts = [held.get(kind, 0) for kind in KINDS]
+            name = names[label] if by_label else device
+            rows.append(_Row(name, y, parts, memory.capacity.get(device)))
+            y += 1
+    return rows, heads
+
+
+def _memory_axes(ax, rows, heads, *, lined):
+    figure.rows(ax, [row.name for row in rows])
+    ax.set_yticks([row.y for row in rows], [row.name for row in rows])
+    # a line needs room for its word above the first row
+    ax.set_ylim(rows[-1].y + 0.5, -0.85 if lined and not heads else -0.5)
+    figure.grid(ax, "x")
+    for label, y in heads:
+        style = {"va": "center", "fontsize": 11, "fontweight": "bold"}
+        ax.text(0, y, label, transform=ax.get_yaxis_transform(), **style)
+
+
+def _ends(ax, rows, lines, *, scale):
+    """Behind each bar, or its line of the capacity: how much of how much."""
+    texts = [
+        f"{size(row.total)} of {size(row.capacity)}"
+        if row.capacity
+        else size(row.total)
+        for row in rows
+    ]
+    ends = [
+        max(row.total, line or 0) * scale for row, line in zip(rows, lines, strict=True)
+    ]
+    _widen(ax, ends, texts)
+    style = {"textcoords": "offset points", "va": "center_baseline"}
+    for row, end, text in zip(rows, ends, texts, strict=True):
+        ax.annotate(text, (end, row.y), xytext=(5, 0), **style)
+    drawn = [(line * scale, row.y) for row, line in zip(rows, lines) if line]
+    for x, y in drawn:
+        line = {"color": DARK, "lw": 3, "zorder": 3, "label": "capacity"}
+        ax.plot([x, x], [y - 0.4, y + 0.4], **line)
+    if drawn:
+        above = {"xytext": (0, 2), "textcoords": "offset points", "ha": "center"}
+        ax.annotate("capacity", (drawn[0][0], drawn[0][1] - 0.42), **above)
+
+
+def _widen(ax, ends, texts):
+    """Let the axis grow by what the longest text needs behind its bar."""
+    right = ax.get_xlim()[1]
+    across = figure.points(ax)[0] * right
+    need = max(
+        end / right / max(0.3, 1 - (figure.text_width(text) + 12) / across)
+        for end, text in zip(ends, texts, strict=True)
+    )
+    ax.set_xlim(0, right * max(need, 1))
+
+
+def _stack(ax, row, *, scale):
+    """The kinds of one device side by side, each with its bytes where they fit."""
+    wide, left = figure.points(ax)[0], 0.0
+    for kind, count in zip(KINDS, row.parts, strict=True):
+        if not count:
+            continue
+        width, color = count * scale, MEMORY_COLORS[kind]
+        # an edge parts neighbours, but would wipe out a thin bar
+        edge = "white" if width * wide > 5 else color
+        style = {"color": color, "edgecolor": edge, "linewidth": 0.8, "label": kind}
+        ax.barh(row.y, width, 0.66, left=left, **style)
+        if figure.text_width(size(count)) + 6 <= width * wide:
+            place = {"ha": "center", "va": "center_baseline", "clip_on": True}
+            middle = left + width / 2, row.y
+            ax.text(*middle, size(count), color=text_color(color), **place)
+        left += width

@@ -1,0 +1,232 @@
+"""Figures of sharding: a row per rank for samples, a panel per rank for a tensor."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from course_lib.colors import DARK, rank_color, text_color
+from course_lib.errors import UsageError
+from course_lib.plots import captions, figure, tensor_parts
+from course_lib.text import rank_name, rank_noun
+
+_FEW = 100  # samples up to which cells are drawn apart
+_ACROSS = 6.1  # in, what margins leave of the figure
+_GREY = "#e0e0e0"
+_CENTRED = {"ha": "center", "va": "center_baseline"}
+
+
+@figure.styled
+def plot_sharding(
+    held,
+    placements=None,
+    world_size=None,
+    *,
+    num_samples=None,
+    mesh_dim_names=("dp", "tp"),
+    ax=None,
+):
+    """Which rank holds which sample, or which slice of a tensor.
+
+    `plot_sharding(indices_by_rank)`: one list of indices per rank, or a dict by rank;
+    `num_samples` adds samples at the end that no rank holds.
+    `plot_sharding(shape, placements, world_size)`: a shape of 1 or 2 dimensions, with
+    `Shard(0)` and 4, or with `(Shard(0), Replicate())` and `(2, 2)`.
+    """
+    if placements is None and world_size is None:
+        counts, names = tensor_parts.count_samples(held, num_samples)
+        return _plot_samples(counts, names, ax=ax)
+    if placements is None or world_size is None:
+        raise UsageError(
+            "cannot draw a tensor's sharding: it takes a shape, placements and a "
+            "world_size, such as plot_sharding((8, 4), Shard(0), 4)."
+        )
+    tensor = tensor_parts.checked(held, placements, world_size)
+    return _plot_tensor(tensor, mesh_dim_names, ax=ax)
+
+
+# --- samples
+
+
+def _plot_samples(counts, ranks, *, ax):
+    samples = counts.shape[1]
+    ax = figure.axes(ax, 1.4 + len(ranks) * (0.42 if len(ranks) <= 8 else 0.3))
+    figure.rows(ax, [rank_name(rank) for rank in ranks])
+    ax.set(xlabel="sample", xlim=(-0.5, samples - 0.5))
+    ax.xaxis.set_major_locator(
+        MaxNLocator(
+            12 if samples <= _FEW else 8,
+            integer=True,
+            min_n_ticks=1,
+            steps=[1, 2, 3, 5, 10],
+        )
+    )
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    colors = [rank_color(rank) for rank in ranks]
+    for row, color in enumerate(colors):
+        _fill(ax, counts, row=row, color=color)
+    figure.legend(ax, _mark(ax, counts, rank_noun(ranks[0])))
+    title, alt = captions.samples(counts, ranks)
+    figure.finish(ax, title, source="computed from the indices", alt=alt, below=36)
+    _number(ax, counts, colors)
+    return ax
+
+
+def _fill(ax, counts, *, row, color):
+    """One pixel per sample: coloured where held, grey where no rank holds it."""
+    pixels = np.full((1, counts.shape[1], 3), 255, np.uint8)
+    pixels[0, counts.sum(0) == 0] = list(bytes.fromhex(_GREY[1:]))
+    pixels[0, counts[row] > 0] = list(bytes.fromhex(color[1:]))
+    way = "nearest" if counts.shape[1] <= _FEW else "antialiased"
+    place = (-0.5, counts.shape[1] - 0.5, row + 0.43, row - 0.43)
+    style = {"interpolation": way, "interpolation_stage": "rgba", "aspect": "auto"}
+    ax.imshow(pixels, extent=place, label=f"row {row}", **style)
+    if counts.shape[1] <= _FEW:
+        edges = np.arange(1, counts.shape[1]) - 0.5
+        ax.vlines(edges, row - 0.45, row + 0.45, color="white", linewidth=1)
+
+
+def _mark(ax, counts, noun):
+    """Mark samples held more than once or by no rank; the handles of the legend."""
+    times = counts.sum(0)
+    handles = []
+    for found, mark, label in (
+        (times > 1, "v", "held more than once"),
+        (times == 0, "x", f"held by no {noun}"),
+    ):
+        x = np.flatnonzero(found)
+        if x.size:
+            ax.set_ylim(top=-1)
+            style = {"color": "black", "linestyle": "", "markersize": 7}
+            y = np.full(x.shape, -0.75)
+            handles += ax.plot(x, y, marker=mark, label=label, **style)
+    return handles
+
+
+def _number(ax, counts, colors):
+    """Write its number into every cell, if the widest number fits."""
+    samples = counts.shape[1]
+    if samples > _FEW or (
+        figure.text_width(str(samples - 1)) + 1 > figure.points(ax)[0]
+    ):
+        return
+    for row, sample in np.argwhere(counts):
+        color = text_color(colors[row])
+        ax.text(sample, row, str(sample), color=color, **_CENTRED)
+
+
+# --- a tensor
+
+
+class _Panel(NamedTuple):
+    """Where one rank's picture of the tensor stands, in inches, y downward."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    shape: tuple  # rows and columns of cells
+
+
+def _plot_tensor(tensor, names, *, ax):
+    shape, placements, mesh = tensor
+    held = tensor_parts.slices(*tensor)
+    title, alt = captions.tensor(
+        tensor, held, tensor_parts.short(shape, placements, names)
+    )
+    panels, height = _strips(shape, mesh) if len(shape) == 1 else _tiles(shape, mesh)
+    ax = figure.axes(ax, 0.5 + 0.2 * len(figure.wrap(title)) + height)
+    ax.set(xlim=(0, _ACROSS), ylim=(height, 0), aspect="equal", anchor="W")
+    ax.axis("off")
+    partial = any(tensor_parts.kind(placement) == "Partial" for placement in placements)
+    for rank, (panel, parts) in enumerate(zip(panels, held, strict=True)):
+        _tile(ax, panel, rank=rank, parts=parts, partial=partial)
+        _name(ax, panel, rank=rank, text=captions.indices(shape, parts), mesh=mesh)
+    source = "computed by torch.chunk's rule, as DTensor cuts"
+    return figure.finish(ax, title, source=source, alt=alt, below=6)
+
+
+def _strips(shape, mesh):
+    """One row per rank for a tensor of one dimension; the panels and their height."""
+    ranks = math.prod(mesh)
+    panels = [_Panel(0.8, 0.46 * r, 4.4, 0.36, (1, *shape)) for r in range(ranks)]
+    return panels, 0.46 * ranks
+
+
+def _tiles(shape, mesh):
+    """Panels laid out as the mesh for two dimensions; the panels and their height."""
+    ranks = math.prod(mesh)
+    columns = min(mesh[-1], 8 if len(mesh) == 2 else 4)
+    lines = math.ceil(ranks / columns)
+    room = _ACROSS / columns - 0.2
+    cell = min(room / shape[1], (1.7 if lines == 1 else 1.4) / shape[0])
+    width, height = cell * shape[1], max(cell * shape[0], 0.4)
+    # a narrow tensor is drawn up to twice as wide, so that words fit
+    width = max(width, min(2 * width, room, 1.35), 0.5)
+    across = min(max(width, 1.25) + 0.15, room) + 0.2
+    down = height + 0.62
+    places = [divmod(rank, columns) for rank in range(ranks)]
+    panels = [
+        _Panel(c * across, r * down + 0.24, width, height, shape) for r, c in places
+    ]
+    return panels, down * lines
+
+
+def _tile(ax, panel, *, rank, parts, partial):
+    """The whole tensor in grey, the rank's own slice in its colour."""
+    x, y, width, height, (rows, columns) = panel
+    (top, bottom), (left, right) = parts if len(parts) == 2 else ((0, 1), *parts)
+    high, wide = height / rows, width / columns
+    whole = Rectangle((x, y), width, height, facecolor=_GREY, label="tensor")
+    corner, size = (x + left * wide, y + top * high), (right - left, bottom - top)
+    own = Rectangle(corner, size[0] * wide, size[1] * high, label=f"rank {rank}")
+    own.set(facecolor=rank_color(rank), hatch="//" if partial else None, linewidth=0)
+    ax.add_patch(whole)
+    ax.add_patch(own)
+    for line, ends, count in (
+        (ax.vlines, (y, y + height), columns),
+        (ax.hlines, (x, x + width), rows),
+    ):
+        if 1 < count <= 32:
+            start, cell = (x, wide) if line == ax.vlines else (y, high)
+            line(start + cell * np.arange(1, count), *ends, color="white", lw=1)
+    if size[0] * size[1]:
+        # a dark edge, for yellow on grey is hard to see
+        edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
+        ax.add_patch(Rectangle(own.get_xy(), own.get_width(), own.get_height(), **edge))
+    _inscribe(ax, own, panel, partial=partial)
+
+
+def _inscribe(ax, own, panel, *, partial):
+    """Words on a slice: `partial sum`, `nothing`, or the numbers of a short row."""
+    x, y, width, height, (rows, columns) = panel
+    if own.get_width() * own.get_height() == 0:
+        ax.text(x + width / 2, y + height / 2, "nothing", color="#555555", **_CENTRED)
+    elif partial:
+        words = "partial sum" if own.get_width() > 0.9 else "partial\nsum"
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        ax.text(*own.get_center(), words, color="black", bbox=box, **_CENTRED)
+    elif rows == 1 and columns <= 16:
+        cell, color = width / columns, text_color(to_hex(own.get_facecolor()))
+        for i in range(columns):
+            middle = x + (i + 0.5) * cell
+            if own.get_x() <= middle <= own.get_x() + own.get_width():
+                ax.text(middle, y + height / 2, str(i), color=color, **_CENTRED)
+
+
+def _name(ax, panel, *, rank, text, mesh):
+    """The rank and its slice: beside a strip, above and below a tile."""
+    x, y, width, height, (rows, _) = panel
+    name = f"rank {rank}"
+    if rows == 1 and x > 0:
+        ax.text(x - 0.1, y + height / 2, name, ha="right", va="center", fontsize=11)
+        ax.text(x + width + 0.1, y + height / 2, text, va="center", fontsize=11)
+        return
+    place = np.unravel_index(rank, mesh)
+    full = f"{name} ({', '.join(map(str, place))})" if len(mesh) == 2 else name
+    fits = figure.text_width(full, 11) < width * 72
+    ax.text(x, y - 0.05, full if fits else name, va="bottom", fontsize=11)
+    ax.text(x, y + height + 0.05, text, va="top", fontsize=11)

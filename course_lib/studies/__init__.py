@@ -1,0 +1,1 @@
+"""Many small trainings at once, and what comes of them over many settings."""

@@ -1,0 +1,1 @@
+"""What the operating system gives: the machine, processes, sockets, signals."""

@@ -1,0 +1,1 @@
+"""What happened when: events, where they come from, traces of all ranks."""

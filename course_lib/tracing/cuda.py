@@ -1,0 +1,175 @@
+"""A block on real GPUs, as PyTorch's profiler and its memory history saw it.
+
+The profiler's Chrome trace tells for each kernel and copy the device, the bytes, and by
+`correlation` the call that launched it: https://github.com/pytorch/kineto
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from operator import attrgetter, itemgetter
+from pathlib import Path
+
+import torch
+
+from course_lib.accelerators.memory import Change, Transfer
+from course_lib.accelerators.phases import Region, labels
+from course_lib.tracing.events import Event, Trace, both_ends
+from course_lib.tracing.ranks import watch_regions
+
+_MARK = "course_lib: "  # before the name of a region, to know it again
+_KERNELS = ("kernel", "gpu_memset")
+
+
+@contextmanager
+def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
+    """Profile the block on all GPUs, and give its trace to `finish` at the end."""
+    kinds = torch.profiler.ProfilerActivity
+    profiler = torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA])
+    _synchronize()
+    held = _held()
+    torch.cuda.memory._record_memory_history(context=None)
+    try:
+        with profiler, ExitStack() as stack:
+            watch_regions(_Regions(), stack)
+            stack.callback(_synchronize)
+            yield
+    finally:
+        history = torch.cuda.memory._snapshot()["device_traces"]
+        torch.cuda.memory._record_memory_history(enabled=None)
+        events, transfers = read(_chrome(profiler))
+        memory = held + list(memory_changes(history))
+        finish(Trace(tuple(events), _source(), tuple(transfers), tuple(memory)))
+
+
+def _synchronize() -> None:
+    for index in _gpus():
+        torch.cuda.synchronize(index)
+
+
+class _Regions:
+    """Marks the outermost forward and backward in the profile."""
+
+    def __init__(self):
+        self.open = []
+
+    def enter(self, name: str, module=None) -> None:
+        mark = None if self.open else torch.profiler.record_function(_MARK + name)
+        self.open.append(mark)
+        if mark is not None:
+            mark.__enter__()
+
+    def leave(self) -> None:
+        mark = self.open.pop()
+        if mark is not None:
+            mark.__exit__(None, None, None)
+
+
+def _chrome(profiler) -> list[dict]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        return json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+
+
+def _source() -> str:
+    count = torch.cuda.device_count()
+    return f"measured: {count} × {torch.cuda.get_device_name(0)}"
+
+
+def _held() -> list[Change]:
+    counts = ((d, torch.cuda.memory_allocated(d)) for d in _gpus())
+    return [Change(0.0, f"cuda:{d}", "activations", size) for d, size in counts if size]
+
+
+def _gpus() -> range:
+    return range(torch.cuda.device_count())
+
+
+def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
+    """The events per GPU and the transfers, of the rows of a Chrome trace.
+
+    Times in seconds, zero at the first start of a kernel or copy.
+    """
+    rows = [row for row in rows if row.get("ph") == "X"]
+    kernels = [row for row in rows if row.get("cat") in (*_KERNELS, "gpu_memcpy")]
+    zero = min((row["ts"] for row in kernels), default=0)
+    regions, launches = _regions(rows), _launches(rows)
+    computing, events, transfers = [], [], []
+    for row in kernels:
+        start = (row["ts"] - zero) / 1e6
+        times, args = (start, start + row["dur"] / 1e6), row["args"]
+        copy = _ends(row) if row["cat"] == "gpu_memcpy" else None
+        if copy is None:
+            launch = launches.get(args.get("correlation"), row["ts"])
+            region = _region_at(regions, launch)
+            computing.append((f"cuda:{args['device']}", region, times))
+        else:
+            moved = Transfer("copy", *copy, args.get("bytes", 0), *times)
+            transfers.append(moved)
+            events += both_ends(moved)
+    names = labels((device, region) for device, region, _ in computing)
+    for device, region, times in computing:
+        events.append(Event(device, "compute", names[device, region], *times))
+    return sorted(events, key=attrgetter("start")), transfers
+
+
+def _ends(row) -> tuple[str, str] | None:
+    """Where a copy goes from and to; None if both are the same GPU."""
+    args, name = row["args"], row["name"]
+    own = f"cuda:{args['device']}"
+    if "HtoD" in name:
+        return "cpu", own
+    if "DtoH" in name:
+        return own, "cpu"
+    if "fromDevice" in args and args["fromDevice"] != args["toDevice"]:
+        return f"cuda:{args['fromDevice']}", f"cuda:{args['toDevice']}"
+    return None
+
+
+def _regions(rows) -> list[tuple[float, float, Region]]:
+    """Start and stop in µs of each forward, backward and optimizer step, in order."""
+    found = []
+    for row in rows:
+        name = str(row.get("name", ""))
+        if name.startswith(_MARK):
+            region = Region(name.removeprefix(_MARK))
+        elif name.startswith("Optimizer.step#"):
+            region = Region("optimizer")
+        else:
+            continue
+        found.append((row["ts"], row["ts"] + row["dur"], region))
+    return sorted(found, key=itemgetter(0))
+
+
+def _launches(rows) -> dict[int, float]:
+    """When the host launched what has this correlation."""
+    runtime = (row for row in rows if row.get("cat") in ("cuda_runtime", "cuda_driver"))
+    return {row["args"].get("correlation"): row["ts"] for row in runtime}
+
+
+def _region_at(regions, time) -> Region | None:
+    place = bisect_right(regions, time, key=itemgetter(0)) - 1
+    inside = place >= 0 and time <= regions[place][1]
+    return regions[place][2] if inside else None
+
+
+def memory_changes(history: Iterable[Iterable[Mapping]]) -> Iterator[Change]:
+    """What was taken and freed, of the allocator's history: a list of rows per GPU.
+
+    The allocator does not know kinds: all count as activations.
+    """
+    history = [list(rows) for rows in history]
+    times = [row["time_us"] for rows in history for row in rows]
+    zero = min(times, default=0)
+    signs = {"alloc": 1, "free_completed": -1}
+    for index, rows in enumerate(history):
+        for row in rows:
+            if row["action"] in signs:
+                size = signs[row["action"]] * row["size"]
+                time = (row["time_us"] - zero) / 1e6
+                yield Change(time, f"cuda:{index}", "activations", size)

@@ -1,0 +1,293 @@
+"""The timeline of a run: when each rank computed, communicated or waited."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from operator import attrgetter
+from pathlib import Path
+
+from course_lib.accelerators.memory import Change, Transfer
+from course_lib.text import rank_name, rank_order
+
+KINDS = ("compute", "communicate", "wait")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One stretch of time of one rank; `start` and `stop` in seconds since zero."""
+
+    rank: int | str
+    kind: str
+    name: str
+    start: float
+    stop: float
+    bytes: int = 0
+
+    @property
+    def duration(self) -> float:
+        """Return stop - start in seconds."""
+        return self.stop - self.start
+
+    def __repr__(self) -> str:
+        size = f"{self.bytes / 1e6:.3g} MB" if self.bytes >= 1e4 else f"{self.bytes} B"
+        payload = f", {size}" if self.bytes else ""
+        times = f"{self.start * 1e3:.2f}–{self.stop * 1e3:.2f} ms"
+        return f"<{rank_name(self.rank)}: {self.kind} {self.name}, {times}{payload}>"
+
+
+def both_ends(copy: Transfer) -> Iterator[Event]:
+    """The events of a copy, one per device; the bytes stand at the first of them."""
+    times, on_host = (copy.start, copy.stop), copy.source == "cpu"
+    if not on_host:
+        label = f"{copy.name} to {copy.target}"
+        yield Event(copy.source, "communicate", label, *times, copy.bytes)
+    if copy.target != "cpu":
+        label, size = f"{copy.name} from {copy.source}", copy.bytes if on_host else 0
+        yield Event(copy.target, "communicate", label, *times, size)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What one rank recorded by itself, before ranks are compared; seconds of a clock.
+
+    The `sequence`-th call of process group `group` is one collective on all its ranks;
+    a send or receive has no group. Kind "cut" marks where recording was given up.
+    """
+
+    kind: str
+    name: str
+    start: float
+    stop: float
+    bytes: int = 0
+    group: str | None = None
+    sequence: int = 0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Events sorted by start, and where they come from ("measured: 2 ranks, gloo").
+
+    On devices also each `ledger.Transfer` by start and each `ledger.Change` by time.
+    """
+
+    events: tuple[Event, ...]
+    source: str
+    transfers: tuple[Transfer, ...] = ()
+    memory: tuple[Change, ...] = ()
+
+    def __post_init__(self):
+        times, at = attrgetter("start", "stop"), attrgetter("time")
+        for field, key in (("events", times), ("transfers", times), ("memory", at)):
+            order = sorted(getattr(self, field), key=key)
+            object.__setattr__(self, field, tuple(order))
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __repr__(self) -> str:
+        noun = "devices" if isinstance(next(iter(self.ranks), 0), str) else "ranks"
+        size = f"{len(self)} events, {len(self.ranks)} {noun}"
+        return f"<Trace {self.source}: {size}, {self.span * 1e3:.2f} ms>"
+
+    @property
+    def ranks(self) -> tuple[int | str, ...]:
+        """Return the ranks in order: 0, 1, 2 …, then devices by name and index."""
+        return tuple(sorted({event.rank for event in self.events}, key=rank_order))
+
+    @property
+    def span(self) -> float:
+        """Return the seconds from the first start to the last stop."""
+        if not self.events:
+            return 0.0
+        return max(event.stop for event in self.events) - self.events[0].start
+
+    def select(self, rank=None, kind=None, name=None) -> Trace:
+        """Return the trace of the events that have this rank, kind and name.
+
+        Transfers and memory stay whole.
+        """
+        wanted = {"rank": rank, "kind": kind, "name": name}
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+        kept = (e for e in self if all(getattr(e, k) == v for k, v in wanted.items()))
+        return Trace(tuple(kept), self.source, self.transfers, self.memory)
+
+    def between(self, start: float, stop: float) -> Trace:
+        """Return what happened from `start` to `stop` (seconds), events cut at both.
+
+        So are transfers; memory begins with what is held at `start`.
+        """
+        window = start, stop
+        events, copies = _cut(self.events, *window), _cut(self.transfers, *window)
+        return Trace(events, self.source, copies, _changes(self.memory, *window))
+
+    def time(self, rank, *kinds: str) -> float:
+        """Return the seconds in which `rank` does any of `kinds`, each counted once."""
+        return _length(self._union(rank, kinds))
+
+    def busy(self, rank) -> float:
+        """Return the share (0 to 1) of the whole span in which `rank` computes."""
+        return self.time(rank, "compute") / self.span if self.span else 0.0
+
+    def overlap(self, rank) -> float:
+        """Return the seconds of `rank`'s communication hidden behind its own compute.
+
+        These are the moments that lie in a compute event and also in a communicate or
+        wait event of the same rank. A moment in several events counts once.
+        """
+        compute = self._union(rank, ("compute",))
+        other = self._union(rank, ("communicate", "wait"))
+        both = _length(_union([*compute, *other]))
+        return max(0.0, _length(compute) + _length(other) - both)
+
+    def bytes(self, rank) -> int:
+        """Return the bytes that `rank` handed to its communicate events."""
+        return sum(event.bytes for event in self.select(rank, "communicate"))
+
+    def save(self, path) -> Path:
+        """Write Chrome trace JSON for ui.perfetto.dev or chrome://tracing."""
+        path = Path(path)
+        events = [row for rank in self.ranks for row in self._chrome(rank)]
+        document = {
+            "traceEvents": events,
+            "displayTimeUnit": "ms",
+            "otherData": {"source": self.source},
+        }
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    def _union(self, rank, kinds) -> list[tuple[float, float]]:
+        chosen = (e for e in self if e.rank == rank and e.kind in kinds)
+        return _union((e.start, e.stop) for e in chosen)
+
+    def _chrome(self, rank) -> Iterator[dict]:
+        pid = rank if isinstance(rank, int) else 10_000 + self.ranks.index(rank)
+        label = f"{rank_name(rank)} ({self.source})"
+        yield _meta("process_name", {"name": label}, pid=pid)
+        yield _meta("process_sort_index", {"sort_index": pid}, pid=pid)
+        for number, kind in enumerate(KINDS):
+            # one thread cannot hold slices that overlap without nesting
+            for lane, events in enumerate(_lanes(self.select(rank, kind))):
+                tid = 100 * number + lane
+                name = kind if lane == 0 else f"{kind} {lane + 1}"
+                yield _meta("thread_name", {"name": name}, pid=pid, tid=tid)
+                yield _meta("thread_sort_index", {"sort_index": tid}, pid=pid, tid=tid)
+                yield from (_slice(event, pid=pid, tid=tid) for event in events)
+
+    def _repr_html_(self) -> str:
+        heads = ("", *(f"{k} (ms)" for k in KINDS), "payload (MB)", "busy", "overlap")
+        heads = "".join(f"<th>{head}</th>" for head in heads)
+        rows = "".join(f"<tr>{self._html_row(rank)}</tr>" for rank in self.ranks)
+        title = f"{escape(self.source)}: {len(self)} events, {self.span * 1e3:.2f} ms"
+        return f"<table><caption>{title}</caption><tr>{heads}</tr>{rows}</table>"
+
+    def _html_row(self, rank) -> str:
+        cells = [f"{self.time(rank, kind) * 1e3:.2f}" for kind in KINDS]
+        cells += [f"{self.bytes(rank) / 1e6:.3f}", f"{self.busy(rank):.0%}"]
+        cells += [f"{self.overlap(rank) * 1e3:.2f} ms"]
+        title = f"<th>{escape(rank_name(rank))}</th>"
+        return title + "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def happens_before(a: Event, b: Event) -> bool:
+    """Return whether `a` has stopped by the time `b` starts."""
+    return a.stop <= b.start
+
+
+def merge(events_by_rank: Mapping[int | str, Iterable[Mark]], source: str) -> Trace:
+    """Return one trace of all ranks: zero at the earliest start, collectives split.
+
+    A rank's collective is "wait" from its own entry until the last rank's entry, or
+    its own stop if that comes first, and "communicate" (with the bytes) after that.
+    """
+    marks = {rank: list(marks) for rank, marks in events_by_rank.items()}
+    zero = min((m.start for own in marks.values() for m in own), default=0.0)
+    cuts = [m for own in marks.values() for m in own if m.kind == "cut"]
+    if cuts:
+        # beyond the first cut the ranks can no longer be compared
+        end = min(mark.start for mark in cuts)
+        marks = {rank: [m for m in own if m.start < end] for rank, own in marks.items()}
+        source = f"{source}, cut after {end - zero:.1f} s"
+    return Trace(tuple(_split(marks, zero)), source)
+
+
+def _split(marks: Mapping[int | str, list[Mark]], zero: float) -> Iterator[Event]:
+    calls = {rank: list(_identify(own)) for rank, own in marks.items()}
+    entries = {}
+    for identity, mark in (pair for own in calls.values() for pair in own):
+        entries[identity] = max(mark.start, entries.get(identity, mark.start))
+    for rank, own in calls.items():
+        for identity, mark in own:
+            start, stop = mark.start - zero, mark.stop - zero
+            entry = start if identity is None else min(entries[identity] - zero, stop)
+            if entry > start:
+                yield Event(rank, "wait", mark.name, start, entry)
+            yield Event(rank, mark.kind, mark.name, entry, stop, mark.bytes)
+
+
+def _identify(marks: list[Mark]) -> Iterator[tuple[tuple | None, Mark]]:
+    # a group that is made anew counts from one again: the occurrence tells them apart
+    seen = Counter()
+    for mark in sorted(marks, key=lambda mark: mark.start):
+        key = (mark.group, mark.sequence)
+        seen[key] += 1
+        yield (None if mark.group is None else (*key, seen[key])), mark
+
+
+def _union(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    union = []
+    for start, stop in sorted(pairs):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(stop, union[-1][1]))
+        else:
+            union.append((start, stop))
+    return union
+
+
+def _length(pairs: Iterable[tuple[float, float]]) -> float:
+    return sum(stop - start for start, stop in pairs)
+
+
+def _cut(stretches, start, stop) -> tuple:
+    # a copy over an ideal link has no length and still belongs to where it starts
+    return tuple(
+        replace(s, start=max(s.start, start), stop=min(s.stop, stop))
+        for s in stretches
+        if s.start < stop and (s.stop > start or s.start == start)
+    )
+
+
+def _changes(memory, start, stop) -> tuple[Change, ...]:
+    held = {}
+    for change in memory:
+        if change.time <= start:
+            key = change.device, change.kind
+            before = held[key].bytes if key in held else 0
+            held[key] = replace(change, time=start, bytes=before + change.bytes)
+    inside = (change for change in memory if start < change.time < stop)
+    return (*(change for change in held.values() if change.bytes), *inside)
+
+
+def _lanes(events: Iterable[Event]) -> list[list[Event]]:
+    lanes = []
+    for event in events:
+        free = (lane for lane in lanes if lane[-1].stop <= event.start)
+        lane = next(free, None)
+        lanes.append([event]) if lane is None else lane.append(event)
+    return lanes
+
+
+def _slice(event: Event, *, pid: int, tid: int) -> dict:
+    times = {"ts": event.start * 1e6, "dur": event.duration * 1e6}
+    row = {"ph": "X", "name": event.name, "cat": event.kind, "pid": pid, "tid": tid}
+    return row | times | {"args": {"bytes": event.bytes} if event.bytes else {}}
+
+
+def _meta(name: str, args: dict, *, pid: int, tid: int = 0) -> dict:
+    return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args}

@@ -1,0 +1,247 @@
+"""From the profiler's raw events to the marks of one rank: plain data, tested alone.
+
+Times are nanoseconds of the machine's clock, which all processes of the machine share.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from course_lib.tracing.events import Mark
+
+GAP = 1_000_000  # ns: a longer pause between two operators is no compute
+SHORT = 100_000  # ns: the same while a collective runs, since it may be waited for
+TINY = 20_000  # ns: an operator this short joins its neighbour
+
+CALLS = ("c10d::", "_c10d_functional::")
+RUNS = ("gloo:", "ncclDevKernel", "ncclKernel")
+NAMES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "alltoall": "all_to_all",
+    "reduce_scatter": "reduce_scatter",
+    "reducescatter": "reduce_scatter",
+    "broadcast": "broadcast",
+    "recv": "recv",
+}
+WIDTHS = {
+    **dict.fromkeys(("Byte", "Char", "Bool"), 1),
+    **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+
+
+class Op(NamedTuple):
+    """A raw profiler event; `launch` is when the host started a device's kernel."""
+
+    name: str
+    start: int
+    stop: int
+    thread: int = 0
+    note: bool = False  # an annotation, such as "gloo:all_reduce", and no operator
+    launch: int | None = None
+
+
+class Call(NamedTuple):
+    """A collective as the flight recorder saw it when it was handed in."""
+
+    name: str
+    start: int
+    bytes: int
+    group: str
+    sequence: int
+
+
+class Span(NamedTuple):
+    """A named stretch seen from Python: a region, or a message with its bytes."""
+
+    name: str
+    start: int
+    stop: int
+    bytes: int = 0
+
+
+def read_calls(entries: Iterable[dict]) -> list[Call]:
+    """Return the flight recorder's entries as calls, in order; new groups renamed."""
+    last, made, calls = {}, Counter(), []
+    for entry in sorted(entries, key=lambda entry: entry["record_id"]):
+        group, sequence = entry["process_group"][0], entry["collective_seq_id"]
+        # a group that was destroyed and made anew counts from one again
+        made[group] += sequence <= last.get(group, 0)
+        last[group] = sequence
+        sizes = zip(entry["input_sizes"], entry["input_dtypes"], strict=False)
+        payload = sum(math.prod(size) * WIDTHS.get(kind, 4) for size, kind in sizes)
+        name, start = entry["profiling_name"], entry["time_created_ns"]
+        if not entry.get("is_p2p"):
+            group = f"{group}.{made[group]}"
+            calls.append(Call(name, start, payload, group, sequence))
+    return calls
+
+
+def outermost(spans: Iterable) -> list:
+    """Return the spans that no other span of their thread contains, by start."""
+    ends, kept = {}, []
+    for span in sorted(spans, key=lambda span: (span.start, -span.stop)):
+        thread = getattr(span, "thread", 0)
+        if span.start >= ends.get(thread, 0):
+            ends[thread] = span.stop
+            kept.append(span)
+    return kept
+
+
+def cut_out(ops: Iterable[Op], holes: Iterable[Op]) -> Iterator[Op]:
+    """Yield the pieces of `ops` that lie outside the holes of their own thread."""
+    by_thread = defaultdict(list)
+    for hole in outermost(holes):
+        by_thread[hole.thread].append(hole)
+    for op in ops:
+        for hole in _touching(op, by_thread[op.thread]):
+            if hole.start > op.start:
+                yield op._replace(stop=hole.start)
+            op = op._replace(start=min(hole.stop, op.stop))
+        if op.stop > op.start:
+            yield op
+
+
+def _touching(op: Op, holes: list[Op]) -> list[Op]:
+    first = bisect_right(holes, op.start, key=lambda hole: hole.stop)
+    last = bisect_right(holes, op.stop, key=lambda hole: hole.start)
+    return holes[first:last]
+
+
+def within(spans: list, moment: int):
+    """Return the span that contains `moment`, or None; the spans are disjoint."""
+    index = bisect_right(spans, moment, key=lambda span: span.start) - 1
+    return spans[index] if index >= 0 and moment <= spans[index].stop else None
+
+
+def work(ops: list[Op]) -> list[Op]:
+    """Return the pieces that are compute: kernels if there are any, else operators."""
+    kernels = [op for op in ops if op.launch is not None]
+    if kernels:
+        return [op for op in kernels if not op.name.startswith(RUNS)]
+    threads = {op.thread for op in ops if op.note and _is_collective(op)}
+    plain = [op for op in ops if not op.note and op.thread not in threads]
+    holes = [op for op in plain if op.name.startswith(CALLS)]
+    return list(cut_out(outermost(plain), holes))
+
+
+def segments(ops: list[Op], regions: Iterable[Span]) -> list[Mark]:
+    """Return the compute of a rank: neighbours of one region joined, pauses kept."""
+    regions = outermost(regions)
+    kernels = any(op.launch is not None for op in ops)
+    hosts = outermost(op for op in ops if op.launch is None and not op.note and kernels)
+    runs = outermost(op._replace(thread=0) for op in ops if op.name.startswith(RUNS))
+    rows = []
+    for op in sorted(work(ops), key=lambda op: op.start):
+        moment = op.start if op.launch is None else op.launch
+        region = within(regions, moment)
+        host = op if op.launch is None else within(hosts, moment) or op
+        name = region.name if region else _operator(host.name)
+        row = [region, name, op.start, op.stop, op.stop - op.start]
+        if not (rows and _near(rows[-1], row, runs) and _join(rows[-1], row)):
+            rows.append(row)
+    return [_mark("compute", row[1], Span("", row[2], row[3])) for row in rows]
+
+
+def _near(last: list, row: list, runs: list[Op]) -> bool:
+    pause = row[2] - last[3]
+    if pause <= SHORT:
+        return True
+    return pause <= GAP and not _touching(Op("", last[3], row[2]), runs)
+
+
+def _join(last: list, row: list) -> bool:
+    """Extend the last row by the next one if both are the same piece of work."""
+    same = row[1] == last[1] or min(row[4], last[4]) < TINY
+    if row[0] is not last[0] or not same:
+        return False
+    if row[4] > last[4]:
+        last[1], last[4] = row[1], row[4]
+    last[3] = max(last[3], row[3])
+    return True
+
+
+def communication(
+    ops: list[Op], calls: list[Call], messages: list[Span], *, awaited=()
+) -> list[Mark]:
+    """Return the collectives, sends and receives of a rank, by start.
+
+    What begins in one of the spans `awaited` has ended when the span does.
+    """
+    awaited = outermost(awaited)
+    hosts = outermost(op for op in ops if op.name.startswith("c10d::"))
+    barriers = [host for host in hosts if "monitored" in host.name]
+    runs = [op for op in ops if op.name.startswith(RUNS)]
+    runs = [run for run in runs if not within(barriers, run.start)] + barriers
+    marks, seen, messages = {}, Counter(), outermost(messages)
+    for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
+        # gloo's thread notes the end after it told the waiting one, which may use the
+        # core meanwhile
+        end = within(awaited, run.start)
+        run = run._replace(stop=min(run.stop, end.stop)) if end else run
+        host = within(hosts, call.start if call else run.launch or run.start)
+        name = _collective((host or run).name)
+        if name in ("send", "recv"):
+            message = within(messages, run.launch or run.start)
+            mark = _mark(
+                "communicate", name, run, bytes=message.bytes if message else 0
+            )
+        elif call:
+            found = {"bytes": call.bytes, "group": call.group}
+            mark = _mark("communicate", name, run, **found, sequence=call.sequence)
+        else:
+            seen[name] += 1
+            mark = _mark("communicate", name, run, group=name, sequence=seen[name])
+        key = host if call and host else run
+        marks[key] = _together(marks[key], mark) if key in marks else mark
+    return sorted(marks.values(), key=lambda mark: mark.start)
+
+
+def _pair(runs: list[Op], calls: list[Call], hosts: list[Op]) -> Iterator[tuple]:
+    # gloo starts its calls in the order they came; a kernel knows who launched it
+    queues, by_host = defaultdict(deque), {}
+    for call in calls:
+        queues[call.name].append(call)
+        by_host.setdefault(within(hosts, call.start), call)
+    for run in runs:
+        queue = queues[run.name]
+        if run.launch is not None:
+            host = within(hosts, run.launch)
+            yield run, by_host.get(host) if host else None
+        else:
+            fits = queue and queue[0].start <= run.start + TINY
+            yield run, queue.popleft() if fits else None
+
+
+def _together(a: Mark, b: Mark) -> Mark:
+    # reduce_scatter of a list is one all-reduce per rank in gloo
+    times = {"start": min(a.start, b.start), "stop": max(a.stop, b.stop)}
+    return replace(a, **times, bytes=a.bytes + b.bytes)
+
+
+def _mark(kind: str, name: str, span, **found) -> Mark:
+    return Mark(kind, name, span.start / 1e9, span.stop / 1e9, **found)
+
+
+def _operator(name: str) -> str:
+    """Return "matmul" for "aten::matmul"."""
+    return "backward" if name.startswith("autograd::") else name.rpartition("::")[2]
+
+
+def _collective(name: str) -> str:
+    """Return "all_reduce" for "c10d::allreduce_" and "ncclDevKernel_AllReduce"."""
+    bare = re.sub("^(c10d::|gloo:|ncclDevKernel_|ncclKernel_)", "", name)
+    bare = bare.strip("_").lower()
+    return next((NAMES[key] for key in NAMES if bare.startswith(key)), bare)
+
+
+def _is_collective(op: Op) -> bool:
+    return op.name.startswith("gloo:") and _collective(op.name) not in ("send", "recv")

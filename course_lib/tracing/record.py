@@ -1,0 +1,139 @@
+"""Trace a block of a notebook: what each device did, what was copied, what was held."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import torch
+
+from course_lib.accelerators.clock import Clock, Tape
+from course_lib.accelerators.memory import Account, Transfer, changes
+from course_lib.accelerators.phases import Region, labels
+from course_lib.accelerators.virtual import machine
+from course_lib.errors import UsageError
+from course_lib.tracing.events import Event, Trace, both_ends
+from course_lib.tracing.ranks import watch_regions
+
+
+@contextmanager
+def trace() -> Iterator[Trace]:
+    """Record what the devices do in the block; the trace is filled at its end.
+
+    Virtual GPUs give modelled times (seconds), and also fill `transfers` and `memory`.
+    On real GPUs PyTorch's profiler measures.
+
+    Errors: UsageError inside of another trace, or without devices.
+    """
+    result = Trace((), "nothing yet: a trace is filled at the end of its block")
+    record = _record_virtual if machine.count else _record_real
+    with record(result):
+        yield result
+
+
+@contextmanager
+def _record_virtual(result):
+    clock = machine.clock
+    if clock.tape is not None:
+        raise UsageError("a trace runs already: end its block before the next one.")
+    accounts = [place.account for place in machine.places]
+    tape = clock.watch()
+    for account in accounts:
+        account.settle()
+        account.history = list(account.held)
+    try:
+        with ExitStack() as stack:
+            watch_regions(_Regions(clock), stack)
+            yield
+    finally:
+        clock.wait()
+        clock.tape = clock.region = None
+        _fill(result, tape, accounts)
+
+
+class _Regions:
+    """Tells the clock in which forward, backward or optimizer step operators run."""
+
+    def __init__(self, clock: Clock):
+        self.clock, self.depth = clock, 0
+        self.thread, self.modules, self.name = threading.get_ident(), {}, ""
+
+    def enter(self, name: str, module=None) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        if not self.depth:
+            self.name, self.clock.region = name, Region(name)
+            if module is not None:
+                self.modules[id(module)] = module
+        self.depth += 1
+
+    def leave(self) -> None:
+        if threading.get_ident() != self.thread or not self.depth:
+            return
+        self.depth -= 1
+        if not self.depth:
+            if self.name == "backward":
+                self.mark()
+            self.clock.region = None
+
+    def mark(self) -> None:
+        """Tell gradients from activations, before they are set to None."""
+        from course_lib.accelerators.vgpu import mark
+
+        for module in self.modules.values():
+            mark("gradients", (p.grad for p in module.parameters()))
+
+
+def _fill(result: Trace, tape: Tape, accounts: list[Account]) -> None:
+    names = machine.clock.names
+    transfers = tuple(_moved(copy, tape.start) for copy in tape.transfers)
+    events = [*_computing(tape, names), *(e for t in transfers for e in both_ends(t))]
+    memory = []
+    for name, account in zip(names, accounts):
+        account.settle()
+        memory += changes(name, account.history, tape.start)
+        account.history = None
+    _assign(result, Trace(tuple(events), machine.source, transfers, tuple(memory)))
+
+
+def _assign(result: Trace, filled: Trace) -> None:
+    # a trace is frozen for who reads it; this one was given out before its end
+    for field in ("events", "source", "transfers", "memory"):
+        object.__setattr__(result, field, getattr(filled, field))
+
+
+def _computing(tape: Tape, names) -> Iterator[Event]:
+    """One event for operators of one region that follow each other without a gap."""
+    names_of = labels((index, region) for index, _, _, region in tape.operators)
+    for index, name in enumerate(names):
+        run = None  # start, stop and region of operators without a gap so far
+        for _, start, stop, region in (op for op in tape.operators if op[0] == index):
+            if run and region is run[2] and start - run[1] < 1e-12:
+                run = run[0], stop, region
+                continue
+            if run:
+                yield _event(run, name, names_of[index, run[2]], zero=tape.start)
+            run = start, stop, region
+        if run:
+            yield _event(run, name, names_of[index, run[2]], zero=tape.start)
+
+
+def _event(run, device, label, *, zero):
+    return Event(device, "compute", label, run[0] - zero, run[1] - zero)
+
+
+def _moved(copy: Transfer, zero: float) -> Transfer:
+    return replace(copy, start=copy.start - zero, stop=copy.stop - zero)
+
+
+@contextmanager
+def _record_real(result):
+    if not torch.cuda.is_available():
+        raise UsageError("there are no devices to trace: call cl.devices(n) first.")
+    from course_lib.tracing.cuda import profile
+
+    with profile(functools.partial(_assign, result)):
+        yield
