@@ -21,7 +21,15 @@ CODE = ("course_lib", "tests", "benchmarks")
 # what a test may read by name
 NAMED = (
     *("notebooks", "exercises", "solutions", "benchmarks", ".ci", "environment.yml"),
-    *("README.md", "INSTRUCTORS.md", "Makefile", "tables", "mutants", "handed_out"),
+    *(
+        "README.md",
+        "docs",
+        "CHANGELOG.md",
+        "Makefile",
+        "tables",
+        "mutants",
+        "handed_out",
+    ),
 )
 PLACES = {name: f"tests/{name}" for name in ("tables", "mutants", "handed_out")}
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}

@@ -99,12 +99,15 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
     draft.main(["4.6", str(solution)])
     said = capsys.readouterr().out
     root = SOLUTIONS.parent
-    for place in ("course_lib/exercises/stages/stage04/__init__.py", "INSTRUCTORS.md"):
+    for place in (
+        "course_lib/exercises/stages/stage04/__init__.py",
+        "docs/instructors.md",
+    ):
         assert place in said
         assert (root / place).exists()
     assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said
     [step] = [line for line in said.splitlines() if "make test" in line]
-    page = (root / "INSTRUCTORS.md").read_text(encoding="utf-8")
+    page = (root / "docs/instructors.md").read_text(encoding="utf-8")
     assert step.removeprefix("- ") in page
 
 

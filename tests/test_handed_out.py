@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.grading.assignment import choose, load
-from course_lib.grading.cells import parse
-from course_lib.grading.merging import merge
+from course_lib.grading.notebook.assignment import choose, load
+from course_lib.grading.notebook.cells import parse
+from course_lib.grading.notebook.merging import merge
 from tests.commands import COMMAND, Python
 
 ROOT = Path(__file__).parents[1]

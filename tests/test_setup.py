@@ -30,7 +30,8 @@ TOP = {
     *(
         "Makefile",
         "README.md",
-        "INSTRUCTORS.md",
+        "CHANGELOG.md",
+        "docs",
         "pyproject.toml",
         "constraints.txt",
         "environment.yml",

@@ -20,7 +20,7 @@ _ANSWER = """def {function}():
 _WHY = "Why the solution is right, and another way to write it."
 _ROLES = {"grade": False, "solution": False, "locked": False, "task": False}
 _NEXT = """{solution}: the cells of {exercise} were added.
-Next, as steps 2 to 6 in INSTRUCTORS.md say:
+Next, as steps 2 to 6 in docs/instructors.md say:
 - task, answer and explanation, in that notebook
 - the check, in {checks}/
 - its Exercise, in EXERCISES of {checks}/__init__.py
