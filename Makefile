@@ -30,7 +30,7 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators mutants nbgrader chosen FORCE
+.PHONY: help setup lab test quick grade bench operators layers mutants nbgrader chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -64,6 +64,9 @@ bench: $(VENV)/.bench $(VENV)/.grade $(VENV)/.nbgrader ## measure against the al
 
 operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU with the CPU, and keep the table
 	$(RUN) -m tests.operators --save
+
+layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
+	$(RUN) -m tests.layers
 
 mutants: $(VENV)/.test ## is each deliberate mistake caught? one of them: make mutants ARGS=NAME
 	$(RUN) -m tests.mutants $(ARGS)

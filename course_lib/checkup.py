@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.metadata
 import os
 import platform
@@ -9,21 +10,85 @@ import re
 import shutil
 import sys
 from collections import Counter
+from dataclasses import dataclass
 
-from course_lib.findings import Row, Table
+from course_lib.display import Html, html_table, text_table
 from course_lib.system import host
 
 _GIB = 2**30
 _REINSTALL = "rm -rf .venv && make setup"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# grey lines and inherited ink suit JupyterLab's light and dark theme
+_CELL = (
+    "text-align:left;vertical-align:top;padding:4px 16px 4px 0;background:none;"
+    "border:0;border-bottom:1px solid rgba(128,128,128,.4);white-space:normal"
+)
+NECESSARY = ("Python", "torch", "gloo", "JupyterLab")
+_HEADS = ("", "found", "what it costs", "how to get it")
+_WIDTHS = (10, 22, 30, 32)  # characters; with two blanks between columns: 100
 
 
-def doctor() -> Table:
+@dataclass(frozen=True)
+class Finding:
+    """One thing: what was found ("" if nothing), what the lack costs, the way to it."""
+
+    name: str
+    found: str
+    cost: str = ""
+    remedy: str = ""
+
+
+class Checkup:
+    """What the doctor found: text in a terminal, a table in a notebook."""
+
+    def __init__(self, findings):
+        self.findings = list(findings)
+
+    @property
+    def lacking(self) -> list[str]:
+        """The names of necessary things that are missing."""
+        return [f.name for f in self.findings if f.name in NECESSARY and not f.found]
+
+    def summary(self) -> str:
+        """One sentence: can the course run here?"""
+        if not self.lacking:
+            return "Everything necessary is here."
+        return f"Necessary and missing: {', '.join(self.lacking)}."
+
+    def text(self, color: bool = False) -> str:
+        """The table in at most 100 columns; the word "missing" is bold if `color`."""
+        rows = [(f.name, f.found or "missing", f.cost, f.remedy) for f in self.findings]
+        table = text_table(_HEADS, rows, _WIDTHS)
+        if color:
+            table = re.sub(r"(?m)^(\S+ +)missing\b", "\\1\x1b[1mmissing\x1b[0m", table)
+        return f"{table}\n\n{self.summary()}"
+
+    def __str__(self):
+        return self.text()
+
+    def __repr__(self):
+        missing = sum(not finding.found for finding in self.findings)
+        return f"Checkup of {len(self.findings)} things, {missing} missing"
+
+    def _repr_html_(self):
+        table = html_table(_HEADS, map(_cells, self.findings), style=_CELL)
+        return f"<p><b>{html.escape(self.summary())}</b></p>{table}"
+
+
+def _cells(finding):
+    missing = "not here"
+    if finding.name in NECESSARY:  # in vermilion of Okabe and Ito
+        missing = Html('<b style="color:#d55e00">missing</b>')
+    name = Html(f"<b>{html.escape(finding.name)}</b>")
+    return name, finding.found or missing, finding.cost, finding.remedy
+
+
+def doctor() -> Checkup:
     """A table of what this machine offers; CUDA is not initialized."""
-    return Table(checks())
+    return Checkup(checks())
 
 
-def checks() -> list[Row]:
+def checks() -> list[Finding]:
     """One row per thing the course can use; looks at the machine, changes nothing."""
     gpus = host.gpus()
     return [
@@ -43,9 +108,9 @@ def checks() -> list[Row]:
 def _python():
     version = platform.python_version()
     if tuple(map(int, version.split(".")[:2])) >= (3, 10):
-        return Row("Python", version)
+        return Finding("Python", version)
     cost = f"{version} is too old, the course needs 3.10"
-    return Row("Python", "", cost, "PYTHON=python3.12 make setup")
+    return Finding("Python", "", cost, "PYTHON=python3.12 make setup")
 
 
 def _torch(gpus):
@@ -65,48 +130,50 @@ def _torch(gpus):
 
 def _without_torch(error):
     return [
-        Row("torch", "", f"no lesson runs: {error}", "make setup"),
-        Row("gloo", "", "ranks on CPUs cannot talk", "make setup"),
-        Row("nccl", "", "ranks on GPUs cannot talk", "make setup"),
+        Finding("torch", "", f"no lesson runs: {error}", "make setup"),
+        Finding("gloo", "", "ranks on CPUs cannot talk", "make setup"),
+        Finding("nccl", "", "ranks on GPUs cannot talk", "make setup"),
     ]
 
 
 def _build(torch, gpus):
     version = str(torch.__version__)
     if not gpus:
-        return Row("torch", version)
+        return Finding("torch", version)
     if not torch.version.cuda:
         cost = "built for CPUs: the GPUs are not used"
-        return Row("torch", version, cost, _REINSTALL)
+        return Finding("torch", version, cost, _REINSTALL)
     # asked in another process, because the answer initializes CUDA
     code = "import torch; print(torch.cuda.is_available())"
     if host.answer(sys.executable, "-c", code, seconds=120).strip() == "True":
-        return Row("torch", version)
+        return Finding("torch", version)
     cost = f"its CUDA {torch.version.cuda} does not start: the GPUs are not used"
-    return Row("torch", version, cost, "a newer NVIDIA driver: nvidia-smi names yours")
+    return Finding(
+        "torch", version, cost, "a newer NVIDIA driver: nvidia-smi names yours"
+    )
 
 
 def _gloo(here):
     if here:
-        return Row("gloo", "in torch")
-    return Row("gloo", "", "ranks on CPUs cannot talk", _REINSTALL)
+        return Finding("gloo", "in torch")
+    return Finding("gloo", "", "ranks on CPUs cannot talk", _REINSTALL)
 
 
 def _nccl(here, gpus):
     if here:
-        return Row("nccl", "in torch")
+        return Finding("nccl", "in torch")
     if gpus:
-        return Row("nccl", "", "ranks on GPUs cannot talk", _REINSTALL)
-    return Row(
+        return Finding("nccl", "", "ranks on GPUs cannot talk", _REINSTALL)
+    return Finding(
         "nccl", "", "nothing here: it needs GPUs", "torch brings it, without CPU=1"
     )
 
 
 def _jupyterlab():
     try:
-        return Row("JupyterLab", importlib.metadata.version("jupyterlab"))
+        return Finding("JupyterLab", importlib.metadata.version("jupyterlab"))
     except importlib.metadata.PackageNotFoundError:
-        return Row("JupyterLab", "", "the notebooks do not open", "make setup")
+        return Finding("JupyterLab", "", "the notebooks do not open", "make setup")
 
 
 def _gpus(gpus):
@@ -114,15 +181,15 @@ def _gpus(gpus):
     kinds = Counter(map(_kind, seen)).items()
     found = "; ".join(f"{count} × {kind}" for kind, count in kinds)
     if len(seen) > 1:
-        return Row("GPUs", found)
+        return Finding("GPUs", found)
     if len(gpus) > 1:
         cost = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(seen)} of {len(gpus)}"
-        return Row("GPUs", found, cost, "unset CUDA_VISIBLE_DEVICES")
+        return Finding("GPUs", found, cost, "unset CUDA_VISIBLE_DEVICES")
     cost = "lessons with several devices use virtual GPUs"
     if not seen:
         cost = f"ranks run on CPUs; {cost}"
     remedy = "two NVIDIA GPUs, also rented: see README.md"
-    return Row("GPUs", found, cost, remedy)
+    return Finding("GPUs", found, cost, remedy)
 
 
 def _kind(gpu):
@@ -133,55 +200,59 @@ def _cores(usable):
     total = os.cpu_count() or usable
     found = f"{usable} of {total}" if usable < total else f"{usable}"
     if usable >= 4:
-        return Row("cores", found)
+        return Finding("cores", found)
     cost = "more ranks than cores take turns: no speed-up to see"
-    return Row("cores", found, cost, "a machine or container with 4")
+    return Finding("cores", found, cost, "a machine or container with 4")
 
 
 def _memory(usable):
     found = f"{usable / _GIB:.1f} GiB"
     if usable >= 4 * _GIB:
-        return Row("memory", found)
-    return Row("memory", found, "launches of many ranks may be killed", "4 GiB or more")
+        return Finding("memory", found)
+    return Finding(
+        "memory", found, "launches of many ranks may be killed", "4 GiB or more"
+    )
 
 
 def _shared_memory():
     try:
         disk = shutil.disk_usage("/dev/shm")
     except OSError:
-        return Row("/dev/shm", "", "DataLoader workers are slower", "Linux, or WSL")
+        return Finding("/dev/shm", "", "DataLoader workers are slower", "Linux, or WSL")
     found = f"{disk.free / _GIB:.2f} of {disk.total / _GIB:.2f} GiB free"
     if disk.free >= _GIB / 4:
-        return Row("/dev/shm", found)
+        return Finding("/dev/shm", found)
     cost = "DataLoader workers die of 'Bus error'"
     if disk.total < _GIB:
-        return Row("/dev/shm", found, cost, "docker run --shm-size=2g ...")
-    return Row("/dev/shm", found, cost, "ls -lt /dev/shm; delete leftovers")
+        return Finding("/dev/shm", found, cost, "docker run --shm-size=2g ...")
+    return Finding("/dev/shm", found, cost, "ls -lt /dev/shm; delete leftovers")
 
 
 def _openmpi(text):
     version = re.search(r"Open MPI\) (\S+)", text)
     if version:
-        return Row("OpenMPI", version[1])
-    return Row("OpenMPI", "", "cells with mpirun cannot run", _apt("openmpi-bin"))
+        return Finding("OpenMPI", version[1])
+    return Finding("OpenMPI", "", "cells with mpirun cannot run", _apt("openmpi-bin"))
 
 
 def _bwrap():
     cost = "the grader runs answers without a sandbox"
     if not shutil.which("bwrap"):
-        return Row("bwrap", "", cost, _apt("bubblewrap"))
+        return Finding("bwrap", "", cost, _apt("bubblewrap"))
     trial = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "echo", "works")
     if host.answer(*trial):
-        return Row("bwrap", "works")
+        return Finding("bwrap", "works")
     remedy = "ask for user namespaces on this machine"
-    return Row("bwrap", "may not start here", cost, remedy)
+    return Finding("bwrap", "may not start here", cost, remedy)
 
 
 def _chromium():
     found = next(filter(None, map(shutil.which, _BROWSERS)), "")
     if found:
-        return Row("Chromium", found)
-    return Row("Chromium", "", "make test skips the browser tests", _apt("chromium"))
+        return Finding("Chromium", found)
+    return Finding(
+        "Chromium", "", "make test skips the browser tests", _apt("chromium")
+    )
 
 
 def _apt(package):

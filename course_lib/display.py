@@ -1,8 +1,10 @@
-"""A line that is there while something runs: in a notebook, else in the terminal."""
+"""What a notebook or terminal shows: a line while something runs, a table."""
 
 import contextlib
 import html
+import itertools
 import sys
+import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -82,6 +84,53 @@ def _bundle(text, share):
 def _in_terminal(text, share):
     done = "" if share is None else f"{share:4.0%} "
     print(f"\r\x1b[K{done}{text[:90]}", end="", file=sys.stderr, flush=True)
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+def html_table(heads, rows, *, caption="", style="text-align:left") -> str:
+    """A table for a notebook: `rows` of values under `heads`, all cells in one style.
+
+    Values are escaped, unless they are `Html`.
+    """
+    look = f' style="{style}"' if style else ""
+    title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
+    head = "".join(f"<th{look}>{_escaped(name)}</th>" for name in heads)
+    lines = "".join(f"<tr>{_cells(row, look)}</tr>" for row in rows)
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _cells(row, look):
+    return "".join(f"<td{look}>{_escaped(value)}</td>" for value in row)
+
+
+def _escaped(value):
+    return value if isinstance(value, Html) else html.escape(str(value))
+
+
+def text_table(heads, rows, widths) -> str:
+    """A table for a terminal: columns of at most `widths` characters, two blanks apart.
+
+    A longer cell goes on in the next line.
+    """
+    rows = [tuple(map(str, row)) for row in rows]
+    longest = map(max, *(map(len, row) for row in (heads, *rows)))
+    widths = list(map(min, widths, longest))
+    head, *body = (_wrapped(row, widths) for row in (heads, *rows))
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join([head, rule, *body])
+
+
+def _wrapped(row, widths):
+    columns = (
+        textwrap.wrap(cell, width, break_on_hyphens=False)
+        for cell, width in zip(row, widths)
+    )
+    lines = itertools.zip_longest(*columns, fillvalue="")
+    padded = ("  ".join(map(str.ljust, line, widths)) for line in lines)
+    return "\n".join(line.rstrip() for line in padded)
 
 
 def in_notebook() -> bool:

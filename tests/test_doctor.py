@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from course_lib.checkup import checks
-from course_lib.findings import Row, Table
+from course_lib.checkup import Checkup, Finding, checks
 from course_lib.system import host as machine
 
 TWO_GPUS = """\
@@ -20,7 +19,7 @@ NAMES = {
     *("/dev/shm", "OpenMPI", "bwrap", "Chromium"),
 }
 # a lack of everything, with the longest words that the doctor has
-LONG = Row(
+LONG = Finding(
     "JupyterLab",
     "1 × NVIDIA RTX 6000 Ada Generation, 48 GiB; 1 × NVIDIA H100 80GB HBM3, 80 GiB",
     "its CUDA 13.0 does not start: the GPUs are not used",
@@ -82,7 +81,7 @@ def test_a_bare_machine_learns_the_cost_and_the_way_to_each_missing_thing(host):
 
 def test_what_is_found_and_costs_nothing_needs_no_remedy(host):
     assert all(bool(row.cost) == bool(row.remedy) for row in checks())
-    assert row("Python") == Row("Python", sys.version.split()[0])
+    assert row("Python") == Finding("Python", sys.version.split()[0])
 
 
 def test_two_gpus_are_read_from_nvidia_smi():
@@ -110,7 +109,7 @@ def test_a_gpu_that_hides_its_memory_still_counts():
 def test_two_kinds_of_gpus_are_counted_apart(host):
     host["nvidia-smi"] = TWO_GPUS + "2, GPU-5, NVIDIA GB10, [N/A]\n"
     found = "2 × NVIDIA H100 80GB HBM3, 80 GiB; 1 × NVIDIA GB10"
-    assert row("GPUs") == Row("GPUs", found)
+    assert row("GPUs") == Finding("GPUs", found)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_cuda_visible_devices_hides_gpus_as_cuda_does(variable, indices):
 
 def test_two_gpus_with_their_memory_cost_nothing(host):
     host["nvidia-smi"] = TWO_GPUS
-    assert row("GPUs") == Row("GPUs", "2 × NVIDIA H100 80GB HBM3, 80 GiB")
+    assert row("GPUs") == Finding("GPUs", "2 × NVIDIA H100 80GB HBM3, 80 GiB")
 
 
 def test_one_gpu_means_virtual_gpus_for_several_devices(host):
@@ -174,7 +173,7 @@ def test_a_sandbox_that_may_not_start_is_told_from_a_missing_one(host):
     host["bwrap"] = ""
     assert row("bwrap").found == "may not start here"
     host["bwrap"] = "works\n"
-    assert row("bwrap") == Row("bwrap", "works")
+    assert row("bwrap") == Finding("bwrap", "works")
 
 
 def test_an_empty_shared_memory_names_the_flag_of_docker(monkeypatch):
@@ -237,26 +236,28 @@ def test_a_command_that_is_missing_fails_or_hangs_answers_nothing():
 
 
 def test_the_table_fits_a_hundred_columns_and_loses_no_word():
-    text = str(Table([LONG, *checks()]))
+    text = str(Checkup([LONG, *checks()]))
     assert max(map(len, text.splitlines())) <= 100
     assert {*LONG.found.split(), *LONG.cost.split()} <= set(text.split())
 
 
 def test_a_missing_thing_reads_missing_and_is_bold_only_in_colour():
-    table = Table([Row("bwrap", "", "no sandbox", "apt-get install bubblewrap")])
+    table = Checkup([Finding("bwrap", "", "no sandbox", "apt-get install bubblewrap")])
     assert "\nbwrap  missing  no sandbox     apt-get install bubblewrap\n" in str(table)
     assert "\x1b[1mmissing\x1b[0m" in table.text(color=True)
 
 
 def test_the_notebook_table_escapes_what_it_found():
-    shown = Table([Row("torch", "", "no module <torch>", "make setup")])._repr_html_()
+    shown = Checkup(
+        [Finding("torch", "", "no module <torch>", "make setup")]
+    )._repr_html_()
     assert "no module &lt;torch&gt;" in shown
     assert ">missing</b>" in shown
 
 
 @pytest.mark.parametrize(("name", "lacking"), [("gloo", ["gloo"]), ("bwrap", [])])
 def test_only_necessary_things_are_lacking(name, lacking):
-    table = Table([Row("torch", "2.13.0"), Row(name, "", "cost", "remedy")])
+    table = Checkup([Finding("torch", "2.13.0"), Finding(name, "", "cost", "remedy")])
     assert table.lacking == lacking
     assert ("Necessary and missing: gloo" in str(table)) is bool(lacking)
 

@@ -4,7 +4,7 @@ import html
 import importlib
 import textwrap
 
-from course_lib.display import in_notebook, progress_line
+from course_lib.display import Html, html_table, in_notebook, progress_line
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.exercises import progress, stages
 from course_lib.exercises.attempt import (
@@ -15,6 +15,7 @@ from course_lib.exercises.attempt import (
     Missing,
     Wrong,
 )
+from course_lib.text import many
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
 _ANSI = {"✗": "\x1b[31m", "○": "\x1b[33m"}
@@ -205,16 +206,13 @@ class Summary:
         return "\n".join([self.title, *rows])
 
     def _repr_html_(self):
-        left = 'style="text-align:left"'
-        rows = "".join(
-            f'<tr><td style="color:{_COLORS[row[0]]}"><b>{row[0]}</b></td>'
-            + "".join(f"<td {left}>{html.escape(str(cell))}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in self.rows
-        )
+        rows = [(_colored(mark), *rest) for mark, *rest in self.rows]
         heads = ("", "exercise", "", "state", "minutes")
-        head = "".join(f"<th {left}>{name}</th>" for name in heads)
-        return f"<p>{self.title}</p><table><tr>{head}</tr>{rows}</table>"
+        return f"<p>{self.title}</p>{html_table(heads, rows)}"
+
+
+def _colored(mark):
+    return Html(f'<b style="color:{_COLORS[mark]}">{mark}</b>')
 
 
 def _standing(exercise, states):
@@ -225,11 +223,11 @@ def _standing(exercise, states):
         mark, state = "✓", f"right at check {first}" if first > 1 else "right at once"
         state += ", the last check not yet" if tries[-1] == "not yet" else ""
     elif tries:
-        mark, state = "✗", f"not yet, {len(tries)} check{'s' * (len(tries) > 1)}"
+        mark, state = "✗", f"not yet, {many(len(tries), 'check')}"
     else:
         mark, state = "○", "not started"
     hints = min(states.count("hint"), len(exercise.hints))
-    state += f", {hints} hint{'s' * (hints > 1)}" if hints else ""
+    state += f", {many(hints, 'hint')}" if hints else ""
     return mark, exercise.id, exercise.title, state, exercise.minutes
 
 
