@@ -72,11 +72,11 @@ def main(args: list[str] | None = None) -> int:
     )
     parser.add_argument("command", nargs="?", choices=COMMANDS, help=argparse.SUPPRESS)
     parser.add_argument("args", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    chosen = parser.parse_args(args)
-    if chosen.command is None:
+    options = parser.parse_args(args)
+    if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    return COMMANDS[chosen.command][0](chosen.args)
+    return COMMANDS[options.command][0](options.args)
 
 
 if __name__ == "__main__":

@@ -177,19 +177,19 @@ def _jupyterlab():
 
 
 def _gpus(gpus):
-    seen = host.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    kinds = Counter(map(_kind, seen)).items()
-    found = "; ".join(f"{count} × {kind}" for kind, count in kinds)
-    if len(seen) > 1:
-        return Finding("GPUs", found)
+    visible = host.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    kinds = Counter(map(_kind, visible)).items()
+    listing = "; ".join(f"{count} × {kind}" for kind, count in kinds)
+    if len(visible) > 1:
+        return Finding("GPUs", listing)
     if len(gpus) > 1:
-        cost = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(seen)} of {len(gpus)}"
-        return Finding("GPUs", found, cost, "unset CUDA_VISIBLE_DEVICES")
+        cost = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(visible)} of {len(gpus)}"
+        return Finding("GPUs", listing, cost, "unset CUDA_VISIBLE_DEVICES")
     cost = "lessons with several devices use virtual GPUs"
-    if not seen:
+    if not visible:
         cost = f"ranks run on CPUs; {cost}"
     remedy = "two NVIDIA GPUs, also rented: see README.md"
-    return Finding("GPUs", found, cost, remedy)
+    return Finding("GPUs", listing, cost, remedy)
 
 
 def _kind(gpu):
@@ -198,19 +198,19 @@ def _kind(gpu):
 
 def _cores(usable):
     total = os.cpu_count() or usable
-    found = f"{usable} of {total}" if usable < total else f"{usable}"
+    count = f"{usable} of {total}" if usable < total else f"{usable}"
     if usable >= 4:
-        return Finding("cores", found)
+        return Finding("cores", count)
     cost = "more ranks than cores take turns: no speed-up to see"
-    return Finding("cores", found, cost, "a machine or container with 4")
+    return Finding("cores", count, cost, "a machine or container with 4")
 
 
 def _memory(usable):
-    found = f"{usable / _GIB:.1f} GiB"
+    size = f"{usable / _GIB:.1f} GiB"
     if usable >= 4 * _GIB:
-        return Finding("memory", found)
+        return Finding("memory", size)
     return Finding(
-        "memory", found, "launches of many ranks may be killed", "4 GiB or more"
+        "memory", size, "launches of many ranks may be killed", "4 GiB or more"
     )
 
 
@@ -219,13 +219,13 @@ def _shared_memory():
         disk = shutil.disk_usage("/dev/shm")
     except OSError:
         return Finding("/dev/shm", "", "DataLoader workers are slower", "Linux, or WSL")
-    found = f"{disk.free / _GIB:.2f} of {disk.total / _GIB:.2f} GiB free"
+    space = f"{disk.free / _GIB:.2f} of {disk.total / _GIB:.2f} GiB free"
     if disk.free >= _GIB / 4:
-        return Finding("/dev/shm", found)
+        return Finding("/dev/shm", space)
     cost = "DataLoader workers die of 'Bus error'"
     if disk.total < _GIB:
-        return Finding("/dev/shm", found, cost, "docker run --shm-size=2g ...")
-    return Finding("/dev/shm", found, cost, "ls -lt /dev/shm; delete leftovers")
+        return Finding("/dev/shm", space, cost, "docker run --shm-size=2g ...")
+    return Finding("/dev/shm", space, cost, "ls -lt /dev/shm; delete leftovers")
 
 
 def _openmpi(text):
@@ -247,9 +247,9 @@ def _bwrap():
 
 
 def _chromium():
-    found = next(filter(None, map(shutil.which, _BROWSERS)), "")
-    if found:
-        return Finding("Chromium", found)
+    path = next(filter(None, map(shutil.which, _BROWSERS)), "")
+    if path:
+        return Finding("Chromium", path)
     return Finding(
         "Chromium", "", "make test skips the browser tests", _apt("chromium")
     )

@@ -71,15 +71,15 @@ def source(frame: Frame, around: int = 1) -> list[str]:
 
 def show_stack(frames: list[Frame]) -> list[str]:
     """The learner's lines of a stack with source, outermost first, the rest folded."""
-    own = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
     # a function that calls itself stands there once
-    shown = list(dict.fromkeys(frames[number] for number in own))[-3:]
+    shown = list(dict.fromkeys(frames[number] for number in learners))[-3:]
     lines = []
     for frame in shown:
-        times = sum(frames[number] == frame for number in own)
+        times = sum(frames[number] == frame for number in learners)
         again = f" ({times} times)" if times > 1 else ""
         lines += [f"  {place(frame)}{again}", *source(frame)]
-    inner = frames[own[-1] + 1 :] if own else frames
+    inner = frames[learners[-1] + 1 :] if learners else frames
     if inner:
         last = inner[-1]
         folded = (
@@ -96,23 +96,23 @@ def show_stack(frames: list[Frame]) -> list[str]:
 
 def whereabouts(frames: list[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
-    own = [frame for frame in frames if is_learners(frame)]
+    learners = [frame for frame in frames if is_learners(frame)]
     if not frames:
         return "an unknown place: it did not answer"
-    if not own:
+    if not learners:
         return f"{frames[-1].function}, outside your code"
-    linecache.checkcache(own[-1].file)
-    text = linecache.getline(own[-1].file, own[-1].line).strip()
-    return f"{place(own[-1])}: {text}" if text else place(own[-1])
+    linecache.checkcache(learners[-1].file)
+    text = linecache.getline(learners[-1].file, learners[-1].line).strip()
+    return f"{place(learners[-1])}: {text}" if text else place(learners[-1])
 
 
 def parse(text: str) -> list[list[Frame]]:
     """One stack per thread, each outermost first, the thread that was asked last."""
     stacks = []
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found:
-            stacks[-1].insert(0, Frame(found[1], int(found[2]), found[3]))
+        match = _LINE.match(line)
+        if match:
+            stacks[-1].insert(0, Frame(match[1], int(match[2]), match[3]))
         elif "most recent call first" in line:
             stacks.append([])
     return [_inside(stack) for stack in stacks]
@@ -121,8 +121,8 @@ def parse(text: str) -> list[list[Frame]]:
 def main_stack(stacks: list[list[Frame]]) -> list[Frame]:
     """The stack that tells where a rank is: the last with a line of the learner's."""
     stacks = [stack for stack in stacks if stack]
-    own = [stack for stack in stacks if any(map(is_learners, stack))]
-    return (own or stacks or [[]])[-1]
+    learners = [stack for stack in stacks if any(map(is_learners, stack))]
+    return (learners or stacks or [[]])[-1]
 
 
 def of_child(stacks: list[list[Frame]]) -> list[Frame]:

@@ -78,8 +78,8 @@ _GENERAL = {
 class Wrong(Exception):
     """What an answer did, and what a right one does; `hint` is about this mistake."""
 
-    def __init__(self, found: str, hint: str = "", lines: tuple[str, ...] = ()):
-        super().__init__(found)
+    def __init__(self, sentence: str, hint: str = "", lines: tuple[str, ...] = ()):
+        super().__init__(sentence)
         self.hint, self.lines = hint, lines
 
 
@@ -121,7 +121,7 @@ class Attempt:
         Errors: `Missing` for a stub, `Wrong` with rank and line if a rank fails,
         `Broken` if it fails by a fault of the check.
         """
-        asked = spec.check(
+        launch = spec.check(
             _Named(body, self.answer, self.name),
             args=args,
             kwargs={},
@@ -131,7 +131,7 @@ class Attempt:
             nodes=None,
         )
         try:
-            return launcher.run(asked, quiet=True)
+            return launcher.run(launch, quiet=True)
         except LaunchError as error:
             if error.kind == "NotImplementedError" and "(no message)" in str(error):
                 raise Missing from None  # PyTorch's own have a message
@@ -183,11 +183,11 @@ class _Named:
 
 def _shortened(text):
     """A message without colours, and without all but the first lines of a long one."""
-    said, place, rest = re.sub(r"\x1b\[[0-9;]*m", "", text).partition("\n\n  ")
-    lines = said.split("\n")
+    head, place, rest = re.sub(r"\x1b\[[0-9;]*m", "", text).partition("\n\n  ")
+    lines = head.split("\n")
     if place and len(lines) > _LINES:
-        said = "\n".join([*lines[:_LINES], "..."])
-    return said + place + rest
+        head = "\n".join([*lines[:_LINES], "..."])
+    return head + place + rest
 
 
 def _is_fault(error):

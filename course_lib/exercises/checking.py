@@ -73,10 +73,10 @@ def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Ri
     `LaunchInterrupted` if the cell is interrupted.
     """
     try:
-        chosen = _find(exercise)
-        _refuse_unless_function(chosen, answer)
+        task = _find(exercise)
+        _refuse_unless_function(task, answer)
         seconds = SECONDS if timeout is None else timeout
-        return _judge(chosen, Attempt(answer, timeout=seconds))
+        return _judge(task, Attempt(answer, timeout=seconds))
     except LaunchInterrupted:
         raise  # it tells where each rank was
     except KeyboardInterrupt:
@@ -96,31 +96,31 @@ def _refuse_unless_function(exercise, answer):
         )
 
 
-def _judge(chosen, attempt):
+def _judge(task, attempt):
     """`Right`, or the error that says what is not."""
     try:
-        with progress_line(_waiting(chosen, attempt.timeout)):
-            proof = chosen.check(attempt)
+        with progress_line(_waiting(task, attempt.timeout)):
+            proof = task.check(attempt)
     except Missing:
-        progress.note(chosen.id, "not started")
+        progress.note(task.id, "not started")
         raise NotStarted(
-            f"○ {chosen.id} not started: {attempt.name} still raises"
+            f"○ {task.id} not started: {attempt.name} still raises"
             " NotImplementedError.\nWrite it in the cell above, run that cell, then"
             " this one."
         ) from None
     except Broken as broken:
         raise CourseError(
-            f"the check of {chosen.id} itself failed: {broken}\nThis is no mistake of"
+            f"the check of {task.id} itself failed: {broken}\nThis is no mistake of"
             " your answer. Please report this."
         ) from None
     except Wrong as wrong:
-        progress.note(chosen.id, "not yet")
-        raise NotYet(_message(chosen, wrong)) from None
+        progress.note(task.id, "not yet")
+        raise NotYet(_message(task, wrong)) from None
     finally:
         _show(attempt.picture)
-    lost = progress.note(chosen.id, "right")
+    lost = progress.note(task.id, "right")
     note = f"(this will not outlive the kernel: {lost})" if lost else ""
-    return Right(chosen, proof, note)
+    return Right(task, proof, note)
 
 
 def _waiting(exercise, timeout):
@@ -140,9 +140,9 @@ def _message(exercise, wrong):
 
 def parts(message: str) -> tuple[str, str]:
     """What a check says in two parts: its sentence with the lines of code, its hint."""
-    said, _, rest = message.partition("\nHint: ")
+    sentence, _, rest = message.partition("\nHint: ")
     hint, _, _ = rest.partition("\nMore help: ")
-    return said.partition("\nMore help: ")[0].strip(), hint.strip()
+    return sentence.partition("\nMore help: ")[0].strip(), hint.strip()
 
 
 def _show(picture):
@@ -179,15 +179,15 @@ class Hint:
 
 def hint(exercise: str = "", number: int | None = None) -> Hint:
     """The next hint for an exercise, or the hint of that number (from 1)."""
-    chosen = _find(exercise)
-    count = len(chosen.hints)
+    task = _find(exercise)
+    count = len(task.hints)
     if number is not None and number not in range(1, count + 1):
-        raise UsageError(f"exercise {chosen.id} has hints 1 to {count}, not {number!r}")
+        raise UsageError(f"exercise {task.id} has hints 1 to {count}, not {number!r}")
     if number is None:
-        seen = progress.states().get(chosen.id, []).count("hint")
-        number = min(count, seen + 1)
-        progress.note(chosen.id, "hint")
-    return Hint(chosen, number)
+        hints_before = progress.states().get(task.id, []).count("hint")
+        number = min(count, hints_before + 1)
+        progress.note(task.id, "hint")
+    return Hint(task, number)
 
 
 class Summary:
@@ -195,7 +195,7 @@ class Summary:
 
     def __init__(self, exercises):
         states = progress.states()
-        self.rows = [_standing(one, states.get(one.id, [])) for one in exercises]
+        self.rows = [_standing(item, states.get(item.id, [])) for item in exercises]
         done = sum(mark == "✓" for mark, *_ in self.rows)
         minutes = sum(row[-1] for row in self.rows if row[0] != "✓")
         left = f", about {minutes} minutes to go" if minutes else ""
@@ -239,17 +239,17 @@ def summary() -> Summary:
 def exercises() -> dict[str, Exercise]:
     """All exercises by id, in order."""
     modules = map(importlib.import_module, stages.names())
-    return {one.id: one for module in modules for one in module.EXERCISES}
+    return {item.id: item for module in modules for item in module.EXERCISES}
 
 
 def _find(exercise):
-    known = exercises()
+    exercises_by_id = exercises()
     if not isinstance(exercise, str):
         raise UsageError(
             f'write the exercise in quotes, as in cl.check("4.1", answer);'
             f" found {exercise!r:.60}"
         )
-    if exercise in known:
-        return known[exercise]
+    if exercise in exercises_by_id:
+        return exercises_by_id[exercise]
     wrong = f"there is no exercise {exercise!r:.20}" if exercise else "name an exercise"
-    raise UsageError(f"{wrong}: {', '.join(known)}")
+    raise UsageError(f"{wrong}: {', '.join(exercises_by_id)}")

@@ -52,12 +52,12 @@ def states() -> dict[str, list[str]]:
         lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    found = {}
+    by_exercise = {}
     for row in [*map(_row, lines), *_unkept]:
         exercise, state = row.get("exercise"), row.get("state")
         if isinstance(exercise, str) and isinstance(state, str):
-            found.setdefault(exercise, []).append(state)
-    return found
+            by_exercise.setdefault(exercise, []).append(state)
+    return by_exercise
 
 
 def _row(line):
