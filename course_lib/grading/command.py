@@ -14,7 +14,7 @@ from course_lib.grading.desk import Desk
 from course_lib.grading.gradebook import Gradebook
 from course_lib.grading.handed_in import submissions
 from course_lib.grading.notebook.assignment import NO_EXERCISE, load
-from course_lib.grading.report import wording
+from course_lib.grading.report import summary
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader, Options
 
@@ -96,7 +96,7 @@ def _report(desk, asked):
     """Show and write what was found; the exit status comes back."""
     from rich.console import Console
 
-    from course_lib.grading.report import files, pages, table
+    from course_lib.grading.report import files, pages, terminal
 
     found, others = _exercises(desk.graded())
     written = True
@@ -112,7 +112,7 @@ def _report(desk, asked):
     if asked.json == "-":
         print(files.as_json(found), end="")
     elif found:
-        table.show(found, Console())
+        terminal.show(found, Console())
     if others:
         print(f"left out, since they are no exercises: {others}", file=sys.stderr)
     for note in _notes(desk):
@@ -130,7 +130,7 @@ def _exercises(found):
     for grade in found:
         other = grade.message == NO_EXERCISE and grade.learner in learners
         (others if other else kept).append(grade)
-    return kept, ", ".join(wording.line(grade.source) for grade in others)
+    return kept, ", ".join(summary.line(grade.source) for grade in others)
 
 
 def _hidden(asked):

@@ -25,7 +25,7 @@ class Desk:
 
         `grader` has a method `grade` that may be called from several threads.
         """
-        from course_lib.grading.report.bar import Progress
+        from course_lib.grading.report.terminal import Progress
 
         self.left = len(handed)
         with Progress(self.left) as progress, _pool(jobs) as pool:

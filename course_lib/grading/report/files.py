@@ -12,7 +12,7 @@ from pathlib import Path
 from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading.grades import Grade
-from course_lib.grading.report import tally, wording
+from course_lib.grading.report import summary
 
 # what a spreadsheet takes for a formula; the wide ones are those of Asian keyboards
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -30,14 +30,14 @@ def as_json(grades: Sequence[Grade]) -> str:
 
 def _plain(grade):
     plain = grade.as_dict()
-    if not wording.has_points(grade):
+    if not summary.has_points(grade):
         plain["points"] = None
     return plain
 
 
 def as_csv(grades: Sequence[Grade]) -> str:
     """A row for each submission, a column for each exercise; no cell is a formula."""
-    columns = tally.exercises(grades)
+    columns = summary.exercises(grades)
     ids = list(dict.fromkeys(one for some in columns.values() for one in some))
     file = io.StringIO()
     writer = csv.writer(file)
@@ -48,9 +48,9 @@ def as_csv(grades: Sequence[Grade]) -> str:
 
 def _row(grade, ids):
     total, most, by_id = "", "", {}
-    if wording.has_points(grade):
-        total, most = map(wording.number, (grade.points, grade.max_points))
-        by_id = {task.id: wording.number(task.points) for task in grade.tasks}
+    if summary.has_points(grade):
+        total, most = map(summary.number, (grade.points, grade.max_points))
+        by_id = {task.id: summary.number(task.points) for task in grade.tasks}
     texts = map(_cell, (grade.learner, grade.notebook, grade.status, grade.source))
     learner, notebook, status, source = texts
     head = (learner, notebook, total, most, status, source)
@@ -59,7 +59,7 @@ def _row(grade, ids):
 
 def _cell(text):
     """A text that a spreadsheet shows as it is."""
-    plain = wording.line(text, 1000)
+    plain = summary.line(text, 1000)
     seen = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
     return f"'{plain}" if seen.startswith(_FORMULA) else plain
 
@@ -88,7 +88,7 @@ def write(path: Path, text: str) -> None:
             release.replace(path.resolve(), data)
     except OSError as error:
         raise UsageError(
-            f"cannot write {wording.line(str(path), 300)}: {error.strerror or error}."
+            f"cannot write {summary.line(str(path), 300)}: {error.strerror or error}."
             " Name a place where you may write and where there is room."
         ) from None
 
