@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.grading.notebook import cells, matching
@@ -18,6 +19,23 @@ class Merged:
     repairs: list[str]
     learners: set[str]
     assignment: Assignment
+
+    def notebook(
+        self, more: Sequence[dict] = (), *, replaced: Mapping[str, str] | None = None
+    ) -> dict:
+        """The notebook to run, with `more` cells at its end.
+
+        `replaced` has, for the id of a cell that must not run again, the sentence with
+        which that cell raises instead.
+        """
+        whole = copy.deepcopy([*self.cells, *more])
+        for cell in whole:
+            if cell["id"] in (replaced or {}):
+                cell["source"] = f"raise RuntimeError({replaced[cell['id']]!r})"
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+        about = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata}
+        return {**about, "cells": whole}
 
 
 def merge(notebook: dict, assignment: Assignment) -> Merged:

@@ -65,18 +65,18 @@ def main(link, job: dict, *, kernel: int) -> None:
         for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
             os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        examiner = Examiner(link, job, kernel)
-        nbval.plugin.RunningKernel = examiner.connect
+        reporter = CellReporter(link, job, kernel)
+        nbval.plugin.RunningKernel = reporter.connect
         path = Path(job["notebook"])
         # else pytest lists all folders above, and runs what somebody left there
         places = [f"--rootdir={path.parent}", f"--confcutdir={path.parent}"]
         options = [*_OPTIONS, *places, str(path)]
-        code = pytest.main(options, plugins=[examiner])
+        code = pytest.main(options, plugins=[reporter])
     finally:
         os._exit(code)
 
 
-class Examiner:
+class CellReporter:
     """Tells of every cell that nbval runs; a plugin of pytest."""
 
     def __init__(self, link, job, kernel):
