@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import unicodedata
@@ -24,8 +25,8 @@ def as_json(grades: Sequence[Grade]) -> str:
 
     `grades.from_dict` makes a grade of each of the "submissions" again.
     """
-    found = [_plain(grade) for grade in grades]
-    return json.dumps({"submissions": found}, indent=1) + "\n"
+    submissions = [_plain(grade) for grade in grades]
+    return json.dumps({"submissions": submissions}, indent=1) + "\n"
 
 
 def _plain(grade):
@@ -38,7 +39,7 @@ def _plain(grade):
 def as_csv(grades: Sequence[Grade]) -> str:
     """A row for each submission, a column for each exercise; no cell is a formula."""
     columns = summary.exercises(grades)
-    ids = list(dict.fromkeys(one for some in columns.values() for one in some))
+    ids = list(dict.fromkeys(itertools.chain(*columns.values())))
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow([*_HEAD, *map(_cell, ids)])
@@ -54,14 +55,14 @@ def _row(grade, ids):
     texts = map(_cell, (grade.learner, grade.notebook, grade.status, grade.source))
     learner, notebook, status, source = texts
     head = (learner, notebook, total, most, status, source)
-    return [*head, *(by_id.get(one, "") for one in ids)]
+    return [*head, *(by_id.get(exercise, "") for exercise in ids)]
 
 
 def _cell(text):
     """A text that a spreadsheet shows as it is."""
     plain = summary.line(text, 1000)
-    seen = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
-    return f"'{plain}" if seen.startswith(_FORMULA) else plain
+    visible = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
+    return f"'{plain}" if visible.startswith(_FORMULA) else plain
 
 
 def write_json(grades: Sequence[Grade], path: Path) -> None:

@@ -110,27 +110,30 @@ class CellReporter:
         if call.when != "call":
             return
         ended = not self.kernel.is_alive()
-        self._tell(item, outcome=_outcome(item, call, ended), **self._said(item, call))
+        outcome, report = _outcome(item, call, ended), self._report(item, call)
+        self._tell(item, outcome=outcome, **report)
         if ended:
             item.session.shouldstop = "the kernel has ended"
 
-    def _said(self, item, call):
+    def _report(self, item, call):
         """What the cell showed at its end, and how long it took."""
         outputs = item.test_outputs or ()
-        errors = [one for one in outputs if one.output_type == "error"]
-        results = [one for one in outputs if one.output_type == "execute_result"]
-        said = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
+        errors = [output for output in outputs if output.output_type == "error"]
+        results = [
+            output for output in outputs if output.output_type == "execute_result"
+        ]
+        report = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
         if errors:
             first = errors[0]
             text = _located(_short(first.evalue), item.cell.source)
-            said |= {"kind": _short(first.ename)[:80], "text": text}
+            report |= {"kind": _short(first.ename)[:80], "text": text}
         elif call.excinfo:
-            said |= {"kind": "", "text": _short(str(call.excinfo.value))}
+            report |= {"kind": "", "text": _short(str(call.excinfo.value))}
         elif results:
             data = results[-1].data  # of a kernel that may send anything
             text = data.get("text/plain", "") if isinstance(data, dict) else ""
-            said["text"] = _short(text)
-        return said
+            report["text"] = _short(text)
+        return report
 
     def _tell(self, item, **what):
         sockets.send(self.link, {"cell": item.cell.id, **what})
@@ -230,7 +233,7 @@ class Supervised(RunningKernel):
     def _await_exit(self, reply):
         """Wait for the end of a kernel that was asked to end, by `quit()` for one."""
         payload = reply.get("payload") or ()
-        if any(one.get("source") == "ask_exit" for one in payload):
+        if any(request.get("source") == "ask_exit" for request in payload):
             select.select([self.end], [], [], _DYING)
 
     def _keep(self, message):
