@@ -120,8 +120,8 @@ def write(solution: Path, *, force: bool = False) -> str:
     path, data = place(solution), content(solution)
     if path.exists() and path.read_bytes() == data:
         return f"{path}: as it was"
-    if path.exists() and not force:
-        _refuse_changed(path)
+    if path.exists() and not force and (why := _changed(path)):
+        raise Different(f"{path} {why}: kept. --force overwrites it.")
     replace(path, data)
     return f"{path}: written"
 
@@ -140,26 +140,21 @@ def replace(path: Path, data: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
-def _refuse_changed(path):
-    """Raise `Different` unless the exercise at `path` is as it was released."""
+def _changed(path):
+    """In which way an exercise is not as it was released; nothing if it is."""
     import nbformat
 
     try:
         notebook = nbformat.read(path, as_version=4)
-        known = notebook.metadata["course"]["released"]
-        untouched = known == fingerprint(notebook)
+        if notebook.metadata["course"]["released"] == fingerprint(notebook):
+            return ""
     except OSError:
         raise
     except KeyError:
-        untouched = False
+        pass
     except Exception:
-        raise Different(
-            f"{path} is not a notebook that can be read: kept. --force overwrites it."
-        ) from None
-    if not untouched:
-        raise Different(
-            f"{path} was changed since its release: kept. --force overwrites it."
-        )
+        return "is not a notebook that can be read"
+    return "was changed since its release"
 
 
 def compare(solution: Path) -> str:
@@ -173,9 +168,7 @@ def compare(solution: Path) -> str:
     if path.read_bytes() == data:
         return f"{path}: as it should be"
     force = lost = ""
-    try:
-        _refuse_changed(path)
-    except Different:
+    if _changed(path):
         force, lost = "--force ", " (what was written into it is lost)"
     raise Different(
         f"{path} is not what {solution} gives."
