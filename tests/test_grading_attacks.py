@@ -17,9 +17,9 @@ import course_lib
 from course_lib.grading import grades, scoring
 from course_lib.grading.notebook.assignment import load
 from course_lib.grading.run import grader as grader_module
-from course_lib.grading.run import nbval_plugin
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.limits import Limits, excess
+from course_lib.grading.run.nbval_kernel import Supervised
 from course_lib.grading.run.sandbox import _needed, _options, missing
 from course_lib.grading.run.template import Template
 from tests import forked, grading
@@ -620,7 +620,7 @@ def test_what_the_reader_of_a_kernel_was_sent_counts_as_memory():
 
 
 def test_of_a_message_only_what_is_read_is_kept():
-    reader = nbval_plugin.Supervised.__new__(nbval_plugin.Supervised)
+    reader = Supervised.__new__(Supervised)
     reader.most, reader.shown, reader.dropped, reader.waiting = 99, 0, 0, []
     about = {"parent_header": {"msg_id": "1", "more": "x" * 99}, "buffers": [b"x" * 99]}
     reader._keep({"msg_type": "display_data", "content": {"data": {}}, **about})
