@@ -29,9 +29,11 @@ NAMED = (
         "tables",
         "mutants",
         "handed_out",
+        "templates",
     ),
 )
 PLACES = {name: f"tests/{name}" for name in ("tables", "mutants", "handed_out")}
+PLACES["templates"] = "course_lib/grading/report/templates"
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")

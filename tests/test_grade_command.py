@@ -4,6 +4,7 @@ import csv
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.__main__ import main
-from course_lib.grading import command
-from course_lib.grading.desk import Desk
+from course_lib.grading import command, gradebook
+from course_lib.grading.gradebook import GradingRun
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader
 from course_lib.grading.run.template import Template
@@ -134,6 +135,31 @@ def test_a_changed_exercise_is_graded_again(course):
     assert "unchanged since graded" not in printed and found["ada"]["points"] == 5
 
 
+@pytest.mark.parametrize(
+    ("file", "again"),
+    [
+        ("grading/scoring.py", True),
+        ("grading/run/limits.py", True),
+        ("exercises/stages/stage04/mistakes.json", True),
+        ("grading/report/pages.py", False),
+        ("grading/report/templates/style.css", False),
+        ("grading/run/__pycache__/limits.cpython-313.pyc", False),
+        ("grading/run/.limits.py.swp", False),
+    ],
+)
+def test_a_change_of_what_decides_grades_again_and_one_of_pages_does_not(
+    tmp_path, monkeypatch, file, again
+):
+    shutil.copytree(gradebook._PACKAGE / "grading", tmp_path / "grading")
+    monkeypatch.setattr(gradebook, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(gradebook, "_REPORTS", tmp_path / "grading" / "report")
+    before = gradebook.Gradebook(tmp_path, ()).setting
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    with open(tmp_path / file, "a") as opened:
+        opened.write("changed")
+    assert (gradebook.Gradebook(tmp_path, ()).setting != before) == again
+
+
 # begins, and waits for its end: the test interrupts meanwhile
 WAITING = "open({mark!r}, 'w').close()\nimport time; time.sleep(99)"
 
@@ -176,9 +202,9 @@ def test_an_interruption_leaves_the_grades_of_a_whole_run_alone(course):
 
 def test_grades_are_in_the_order_of_learners_whoever_was_done_first():
     handed = [grading.Handed(b"", name, source=name) for name in ("bob", "Ada", "carl")]
-    desk = Desk(None, again=False)
-    desk.found = {one: one.learner for one in handed}
-    assert desk.graded() == ["Ada", "bob", "carl"]
+    run = GradingRun(None, again=False)
+    run.results = {one: one.learner for one in handed}
+    assert run.graded() == ["Ada", "bob", "carl"]
 
 
 @pytest.mark.skipif(bool(sandbox.missing()), reason=sandbox.missing())

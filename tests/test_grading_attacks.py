@@ -17,10 +17,10 @@ import course_lib
 from course_lib.grading import grades, scoring
 from course_lib.grading.notebook.assignment import load
 from course_lib.grading.run import grader as grader_module
-from course_lib.grading.run import nbval_plugin
-from course_lib.grading.run import sandbox as jail
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.limits import Limits, excess
+from course_lib.grading.run.nbval_kernel import Supervised
+from course_lib.grading.run.sandbox import _needed, _options, missing
 from course_lib.grading.run.template import Template
 from tests import forked, grading
 from tests.leftovers import Leftovers, becomes
@@ -29,7 +29,7 @@ SMALL = Limits(cell=2, total=60, memory=600 * 10**6, processes=12, file=50 * 10*
 # a busy machine needs seconds to give a process that much memory
 SLOWLY = replace(SMALL, cell=20)
 PATIENT = Limits(cell=30)
-needs_sandbox = pytest.mark.skipif(bool(jail.missing()), reason=jail.missing())
+needs_sandbox = pytest.mark.skipif(bool(missing()), reason=missing())
 pytestmark = pytest.mark.faults
 
 
@@ -69,8 +69,8 @@ WRONG = "def square(x):\n    return 0"
 
 def both(names, plain):
     """Each of `names` in the sandbox, those of `plain` also without one."""
-    jailed = [pytest.param(name, True, marks=needs_sandbox) for name in names]
-    return [*jailed, *(pytest.param(name, False) for name in plain)]
+    sandboxed = [pytest.param(name, True, marks=needs_sandbox) for name in names]
+    return [*sandboxed, *(pytest.param(name, False) for name in plain)]
 
 
 def outcomes(grade):
@@ -414,9 +414,9 @@ def test_the_sandbox_shows_no_process_of_the_machine(graders):
 
 def test_folders_that_can_be_written_begin_empty_though_python_reads_there(monkeypatch):
     monkeypatch.syspath_prepend("/tmp")
-    jail._needed.cache_clear()
-    options = jail._options(None, SMALL, ())
-    jail._needed.cache_clear()
+    _needed.cache_clear()
+    options = _options(None, SMALL, ())
+    _needed.cache_clear()
     assert options[options.index("/tmp") - 1] == "--tmpfs"
 
 
@@ -620,7 +620,7 @@ def test_what_the_reader_of_a_kernel_was_sent_counts_as_memory():
 
 
 def test_of_a_message_only_what_is_read_is_kept():
-    reader = nbval_plugin.Supervised.__new__(nbval_plugin.Supervised)
+    reader = Supervised.__new__(Supervised)
     reader.most, reader.shown, reader.dropped, reader.waiting = 99, 0, 0, []
     about = {"parent_header": {"msg_id": "1", "more": "x" * 99}, "buffers": [b"x" * 99]}
     reader._keep({"msg_type": "display_data", "content": {"data": {}}, **about})
@@ -643,7 +643,7 @@ def test_of_a_message_only_what_is_read_is_kept():
 )
 def test_a_check_that_passes_and_does_not_say_so_is_suspect(said, outcome, points):
     course = load(Path(__file__).parents[1] / "exercises")[0]
-    ran = scoring.Course({"check-1-1": {"outcome": "passed", "text": said}})
+    ran = scoring.Execution({"check-1-1": {"outcome": "passed", "text": said}})
     task = scoring.tasks(course, ran)[0]
     assert (task.id, task.outcome, task.points) == ("1.1", outcome, points)
 
@@ -677,10 +677,10 @@ def test_variables_of_who_grades_are_not_seen(graders, template):
 def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path, template):
     exercises = load(grading.release(tmp_path / "exercises"))
     home = Path(course_lib.__file__).parent  # the course is seen, but not this in it
-    hidden = (str(home / "plots"), str(home / "system/sockets.py"), "/usr/share")
+    hidden = (str(home / "studies"), str(home / "data.py"), "/usr/share")
     with Grader(exercises, Options(hidden=hidden), template=template) as grader:
         look = f"{{p: os.path.isdir(p) and os.listdir(p) for p in {hidden}}}"
-        size = f"os.path.getsize({str(home / 'system/sockets.py')!r})"
+        size = f"os.path.getsize({str(home / 'data.py')!r})"
         show = f"def square(x):\n    raise ValueError({look}, {size})"
         said = grader.grade(grading.handed(square=show)).tasks[0].message
     assert said.count("[]") == 2 and said.endswith(", 0)"), said

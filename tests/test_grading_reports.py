@@ -7,15 +7,21 @@ import io
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import course_lib
 from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade, Task
-from course_lib.grading.report import bar, files, overview, pages, table, tally, wording
+from course_lib.grading.report import files, pages, summary, terminal
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b[0m [red]x[/]\r\n=1+1\u202e\udc80"
 NOTEBOOK = "04_distributed_data_parallel"
@@ -55,7 +61,7 @@ def failed(learner="max"):
 
 def shown(*found, width=80, **console):
     file = io.StringIO()
-    table.show(found, Console(file=file, width=width, **console))
+    terminal.show(found, Console(file=file, width=width, **console))
     return file.getvalue()
 
 
@@ -86,18 +92,18 @@ class Terminal(io.StringIO):
     ],
 )
 def test_text_loses_what_a_terminal_would_obey(text, harmless):
-    assert wording.clean(text) == harmless
+    assert summary.clean(text) == harmless
 
 
 def test_a_text_without_end_is_cut_and_says_so():
-    assert wording.clean("x" * 30_000).endswith("x\n(10000 more characters)")
+    assert summary.clean("x" * 30_000).endswith("x\n(10000 more characters)")
 
 
 def test_a_mark_that_is_shown_beside_a_sentence_is_not_in_it_again():
     texts = {"message": f"✗ 4.1 not yet: {MISTAKE}", "hint": "Hint: Pad it."}
     said = task("4.1", grades.NOT_YET, **texts)
-    assert wording.sentence(said) == MISTAKE
-    assert wording.hint(said) == "Pad it."
+    assert summary.sentence(said) == MISTAKE
+    assert summary.hint(said) == "Pad it."
 
 
 # what many grades say together
@@ -106,7 +112,7 @@ def test_a_mark_that_is_shown_beside_a_sentence_is_not_in_it_again():
 def test_exercises_are_counted_with_the_most_missed_first():
     first = answers("ada", [grades.RIGHT, grades.NOT_YET, grades.NOT_STARTED])
     second = answers("bob", [grades.RIGHT, grades.RIGHT, grades.CRASHED])
-    found = tally.counts([first, second])
+    found = summary.counts([first, second])
     assert [(c.id, c.missed, c.total) for c in found] == [
         ("4.3", 2, 2),
         ("4.2", 1, 2),
@@ -117,18 +123,18 @@ def test_exercises_are_counted_with_the_most_missed_first():
 def test_what_the_grader_failed_on_is_in_no_mean_and_no_count():
     broken = answers("max", [grades.NOT_YET], status=grades.FAILED)
     found = [answers("ada", [grades.RIGHT]), broken, failed()]
-    assert [one.mean for one in tally.points(found)] == [2.0]
-    assert [count.total for count in tally.counts(found)] == [1]
+    assert [one.mean for one in summary.points(found)] == [2.0]
+    assert [count.total for count in summary.counts(found)] == [1]
 
 
 def test_exercises_keep_the_order_of_the_notebook_that_has_most():
     some = grade("ada", task("4.10"))
     more = grade("bob", task("4.9"), task("4.10"))
-    assert tally.exercises([some, more]) == {NOTEBOOK: ["4.9", "4.10"]}
+    assert summary.exercises([some, more]) == {NOTEBOOK: ["4.9", "4.10"]}
 
 
 def test_learners_are_in_the_order_of_a_telephone_book():
-    people = tally.learners([failed("bob"), failed("Cleo"), failed("Ada")])
+    people = summary.learners([failed("bob"), failed("Cleo"), failed("Ada")])
     assert list(people) == ["Ada", "bob", "Cleo"]
 
 
@@ -231,7 +237,7 @@ def test_of_several_files_of_a_learner_the_best_counts_and_it_is_said(tmp_path):
     assert f"{NOTEBOOK}: 3.0 of 4 points on average, 2 graded" in shown(*found)
     assert "The best of several files counts: ada\n" in shown(*found)
     assert "Most missed: 4.1 by 1 of 2" in shown(*found)
-    assert "of several files the best counts: ada" in overview.content(found)["facts"]
+    assert "of several files the best counts: ada" in pages.content(found)["facts"]
     pages.write_pages(found, tmp_path)
     assert "ada : 4 of 4 points" in plain(page(tmp_path, "ada"))
 
@@ -240,7 +246,7 @@ def test_whose_notebook_was_mended_is_said_to_the_teacher():
     mended = grade("ada", task("4.1"), repairs=("4.2 was text",))
     found = [mended, grade("bob", task("4.1"))]
     assert "Mended or left out (--html tells what): ada\n" in shown(*found)
-    assert "1 mended (their pages tell what)" in overview.content(found)["facts"]
+    assert "1 mended (their pages tell what)" in pages.content(found)["facts"]
 
 
 def test_a_single_submission_that_failed_shows_no_points():
@@ -276,7 +282,7 @@ def test_progress_is_a_plain_line_per_submission_outside_a_terminal():
     file = io.StringIO()
     # as in a log of continuous integration
     console = Console(file=file, width=20, force_terminal=True)
-    with bar.Progress(2, console) as progress:
+    with terminal.Progress(2, console) as progress:
         progress.start("[red]a")
         progress.finish("[red]a", answers("[red]a", [grades.RIGHT]))
         progress.finish("b", failed("b"))
@@ -291,7 +297,7 @@ def test_progress_in_a_terminal_shows_how_many_are_done_and_what_is_in_work(
     monkeypatch.setenv("TERM", "xterm")
     file = Terminal()
     console = Console(file=file, width=80, force_terminal=True, force_interactive=True)
-    with bar.Progress(2, console) as progress:
+    with terminal.Progress(2, console) as progress:
         progress.start("ada")
         progress.start("\x1b[5m[red]bob")
         progress.finish("ada", answers("ada", [grades.RIGHT]))
@@ -408,6 +414,23 @@ def plain(text):
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", body)).split())
 
 
+def test_the_package_as_it_is_installed_holds_the_templates(tmp_path):
+    root = Path(course_lib.__file__).parents[1]
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "course_lib", tmp_path / "course_lib", ignore=left_out)
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    build = "from setuptools import build_meta; build_meta.build_wheel('.')"
+    command = [sys.executable, "-c", build]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as wheel:
+        packed = wheel.namelist()
+    names = pages._templates.loader.list_templates()
+    assert {"base.html", "learner.html", "overview.html", "style.css"} <= {*names}
+    for name in names:
+        assert f"course_lib/grading/report/templates/{name}" in packed
+        assert pages._templates.get_template(name)
+
+
 def test_a_learner_sees_points_sentence_hint_and_code(tmp_path):
     said = {"message": f"{MISTAKE}\n  --> 3  a = b", "hint": "Pad it first."}
     one = grade("ada", task("4.1", grades.NOT_YET, **said), repairs=("4.2 was text",))
@@ -464,7 +487,7 @@ def test_pages_load_nothing_and_run_nothing(tmp_path):
 def test_the_overview_says_which_exercise_most_people_missed():
     missed = people(*[[grades.RIGHT, grades.NOT_YET]] * 2)
     right = answers("bob", [grades.NOT_STARTED, grades.RIGHT])
-    seen = overview.content([*missed, right])
+    seen = pages.content([*missed, right])
     assert seen["missed_title"] == "4.2 was missed by 2 of 3, more than any other"
     assert [bar["label"] for bar in seen["bars"]] == [
         "4.2: 2 not yet, 1 right",
@@ -473,7 +496,7 @@ def test_the_overview_says_which_exercise_most_people_missed():
 
 
 def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
-    seen = overview.content(people([grades.LATE], [grades.CRASHED]))
+    seen = pages.content(people([grades.LATE], [grades.CRASHED]))
     assert [bar["label"] for bar in seen["bars"]] == [
         "4.1: 2 too slow, crashed or suspect"
     ]
@@ -481,12 +504,12 @@ def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
 
 
 def test_the_overview_does_not_call_one_of_two_equals_the_most_missed():
-    seen = overview.content(people(*[[grades.NOT_YET] * 2] * 2))
+    seen = pages.content(people(*[[grades.NOT_YET] * 2] * 2))
     assert seen["missed_title"] == "4.1 was missed by 2 of 2"
 
 
 def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
-    seen = overview.content([*people([grades.RIGHT], [grades.RIGHT]), failed()])
+    seen = pages.content([*people([grades.RIGHT], [grades.RIGHT]), failed()])
     assert seen["title"] == "3 submissions: 100 % of the points on average"
     assert "1 not graded, because the grader failed" in seen["facts"]
     assert seen["plots_title"].startswith("The mean is 2.0 of 2 points, and half of")
@@ -495,7 +518,7 @@ def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
 
 def test_the_overview_says_what_half_of_all_reach():
     points = [[grades.RIGHT] * n + [grades.NOT_YET] * (3 - n) for n in range(4)]
-    seen = overview.content(people(*points))
+    seen = pages.content(people(*points))
     assert seen["plots_title"].endswith("and half of the 4 have 4 or more")
 
 
@@ -504,18 +527,18 @@ def test_the_overview_names_the_notebook_with_the_lowest_mean():
     right = [
         grade(x, task("5.1"), notebook="05_shared_tensors") for x in ("ada", "bob")
     ]
-    title = overview.content([*wrong, *right])["plots_title"]
+    title = pages.content([*wrong, *right])["plots_title"]
     assert title == f"{NOTEBOOK} has the lowest mean, 50 % of its points"
 
 
 def test_a_single_submission_is_not_drawn_as_if_it_were_many():
-    seen = overview.content([answers("ada", [grades.NOT_YET])])
+    seen = pages.content([answers("ada", [grades.NOT_YET])])
     assert (seen["bars"], seen["plots"], seen["legend"]) == ([], [], [])
 
 
 def test_a_row_without_points_says_so_across_its_exercises():
     broken = answers("max", [grades.NOT_YET] * 3, status=grades.FAILED)
-    ada, last = overview.content([answers("ada", [grades.RIGHT] * 3), broken])["rows"]
+    ada, last = pages.content([answers("ada", [grades.RIGHT] * 3), broken])["rows"]
     assert last["cells"] == [{"score": "not graded", "marks": [], "width": 4}]
     assert (ada["look"], last["look"]) == (False, True)
 
@@ -532,7 +555,7 @@ def test_a_row_without_points_says_so_across_its_exercises():
     ],
 )
 def test_each_number_of_points_is_in_one_bin(points, most, bins):
-    found = overview._bins(tally.Points(NOTEBOOK, points, most))
+    found = pages._bins(summary.Points(NOTEBOOK, points, most))
     counts = {one["name"]: one["count"] for one in found}
     assert sum(counts.values()) == len(points)
     assert bins.items() <= counts.items()
@@ -549,17 +572,18 @@ def test_the_overview_links_to_every_learner(tmp_path):
 
 def test_further_files_of_a_learner_are_rows_of_their_own():
     both = [answers("ada", [grades.RIGHT]), answers("ada", [grades.NOT_YET])]
-    rows = overview.content(both)["rows"]
+    rows = pages.content(both)["rows"]
     assert [one["cells"][0]["score"] for one in rows] == ["2 of 2", "0 of 2"]
 
 
-def test_a_learner_without_a_known_notebook_is_in_the_overview():
+def test_a_learner_without_a_known_notebook_is_in_the_overview(tmp_path):
     lost = grade("max", status=grades.REFUSED, notebook="", message="no notebook in it")
-    seen = overview.content([lost])
+    seen = pages.content([lost])
     assert seen["title"] == "1 submission, none could be graded"
     assert "1 refused" in seen["facts"]
     assert [one["learner"] for one in seen["rows"]] == ["max"]
-    assert [one["why"] for one in seen["look"]] == ["no notebook in it"]
+    index = plain(pages.write_pages([lost], tmp_path).read_text())
+    assert "look at 1 max , unknown notebook: refused no notebook in it" in index
 
 
 def test_pages_of_nobody_are_removed_and_files_of_others_stay(tmp_path):

@@ -9,11 +9,11 @@ import nbformat
 import pytest
 from nbval.plugin import find_comment_markers
 
-from course_lib.grading.notebook import cells, paper
+from course_lib.grading.notebook import cells
 from course_lib.grading.notebook.assignment import load, role
+from course_lib.grading.notebook.canaries import canaries
 from course_lib.grading.notebook.cells import defined
 from course_lib.grading.notebook.merging import merge
-from course_lib.grading.notebook.paper import canaries
 
 ROOT = Path(__file__).parents[1]
 NAME = "04_distributed_data_parallel"
@@ -489,7 +489,7 @@ def test_what_no_file_can_hold_spoils_one_cell_alone(assignment):
     put(mine, "setup", "1", id="\ud800")
     merged = merge(mine, assignment)
     assert source(merged, "answer-4-1") == f"{ANSWER}\n'\ufffd\ufffd'"
-    json.dumps(paper.notebook(merged), ensure_ascii=False).encode()
+    json.dumps(merged.notebook(), ensure_ascii=False).encode()
     assert merged.repairs == [
         "answer-4-1 had characters that no file can hold: replaced"
     ]
@@ -555,7 +555,7 @@ def test_two_checks_of_one_answer_have_a_canary_each(tmp_path):
 def test_a_cell_that_is_replaced_raises_its_sentence(assignment):
     merged = merge(handed(), assignment)
     why = {"answer-4-1": "it said \"no\" and 'ended'"}
-    ran = paper.notebook(merged, canary=True, replaced=why)
+    ran = merged.notebook(canaries(merged), replaced=why)
     with pytest.raises(RuntimeError, match="and 'ended'"):
         exec(cell(ran, "answer-4-1")["source"])
     assert merged.cells == list(assignment.cells)  # what was merged stays
@@ -582,7 +582,7 @@ def test_a_notebook_of_another_course_merges(tmp_path):
         "help was missing: the original ran",
         "sum-test was changed: the original ran",
     ]
-    nbformat.validate(paper.notebook(merged, canary=True))
+    nbformat.validate(merged.notebook(canaries(merged)))
 
 
 SPOILS = [
@@ -610,7 +610,7 @@ def test_whatever_happens_each_check_is_there_once_in_its_place(assignment):
     given = [own for own in assignment.cells if role(own) != "answer"]
     for seed in range(200):
         merged = merge(spoiled(seed), assignment)
-        ran = paper.notebook(merged, canary=True)
+        ran = merged.notebook(canaries(merged))
         nbformat.validate(ran)
         names = ids(merged)
         assert len({one["id"] for one in ran["cells"]}) == len(ran["cells"]), seed

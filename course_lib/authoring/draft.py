@@ -4,10 +4,9 @@ import argparse
 import keyword
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.authoring import release
+from course_lib.authoring import lint, release
 
 _NUMBER = re.compile(r"\d+\.\d+[a-z]?")
 _TEXT = """## {exercise} A statement as the title (about {minutes} minutes)
@@ -18,7 +17,6 @@ _ANSWER = """def {function}():
     raise ValueError("write the solution of {exercise} here")
     ### END SOLUTION"""
 _WHY = "Why the solution is right, and another way to write it."
-_ROLES = {"grade": False, "solution": False, "locked": False, "task": False}
 _NEXT = """{solution}: the cells of {exercise} were added.
 Next, as steps 2 to 6 in docs/instructors.md say:
 - task, answer and explanation, in that notebook
@@ -31,18 +29,17 @@ Next, as steps 2 to 6 in docs/instructors.md say:
 - make test ARGS="tests exercises -k '{exercise} or {start}_'\""""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a check asks for: the function, its points, minutes to think, seconds."""
-
-    function: str = "answer"
-    points: int = 2
-    minutes: int = 10
-    seconds: int = 60  # that the check may run
+_NUMBERS = {  # options: usual value, what it says
+    "points": (2, "what a right answer gives"),
+    "minutes": (10, "how long the learner needs"),
+    "seconds": (60, "how long the check may run"),
+}
 
 
-def add(notebook, exercise: str, plan: Plan = Plan()) -> None:
+def add(notebook, exercise: str, plan: argparse.Namespace) -> None:
     """Put text, answer, check and explanation of `exercise` behind the last one.
+
+    The plan has the name of the function, points, minutes and seconds.
 
     Errors: `ValueError` for a number such as 4,6, one that is there already, and one of
     another stage than the notebook's.
@@ -56,7 +53,7 @@ def add(notebook, exercise: str, plan: Plan = Plan()) -> None:
     ids = [cell.id for cell in notebook.cells]
     if f"answer-{name}" in ids:
         raise ValueError(f"{exercise} is there already")
-    last = max(n for n, one in enumerate(ids) if one.startswith(("check-", "why-")))
+    last = max(n for n, id_ in enumerate(ids) if id_.startswith(("check-", "why-")))
     notebook.cells[last + 1 : last + 1] = _cells(exercise, name, plan)
 
 
@@ -66,22 +63,23 @@ def _cells(exercise, name, plan):
     words = {"exercise": exercise, "function": plan.function, "minutes": plan.minutes}
     text = v4.new_markdown_cell(_TEXT.format(**words), id=f"text-{name}")
     answer = v4.new_code_cell(_ANSWER.format(**words), id=f"answer-{name}")
-    answer.metadata["nbgrader"] = _nbgrader(answer.id, solution=True)
+    answer.metadata["nbgrader"] = _nbgrader(answer)
     call = f'cl.check("{exercise}", {plan.function})'
     check = v4.new_code_cell(call, id=f"check-{name}")
     check.metadata.update(
         course={"minutes": plan.minutes, "timeout": plan.seconds},
         deletable=False,
         editable=False,
-        nbgrader=_nbgrader(check.id, grade=True, locked=True, points=plan.points),
+        nbgrader=_nbgrader(check, points=plan.points),
     )
     why = v4.new_markdown_cell(_WHY, id=f"why-{name}")
     why.metadata["tags"] = ["solution-only"]
     return [text, answer, check, why]
 
 
-def _nbgrader(name, **roles):
-    return {"schema_version": 3, "grade_id": name, **_ROLES, **roles}
+def _nbgrader(cell, **points):
+    roles = lint.ROLES[lint.role(cell)]
+    return {"schema_version": 3, "grade_id": cell.id, **roles, **points}
 
 
 def main(args: list[str]) -> int:
@@ -92,7 +90,7 @@ def main(args: list[str]) -> int:
     exercise, solution = given.exercise, given.solution
     try:
         notebook = release.read(solution)
-        add(notebook, exercise, given.plan)
+        add(notebook, exercise, given)
         nbformat.write(notebook, solution)
     except OSError as error:
         print(_unreadable(solution, error), file=sys.stderr)
@@ -118,24 +116,13 @@ def _arguments(args):
     parser = argparse.ArgumentParser("python -m course_lib draft", description=__doc__)
     parser.add_argument("exercise", help="its number, as in 4.6")
     parser.add_argument("solution", type=Path, help="the notebook in solutions/")
-    about = {
-        "function": "the function that the learner writes",
-        "points": "what a right answer gives",
-        "minutes": "how long the learner needs",
-        "seconds": "how long the check may run",
-    }
-    usual, types = Plan(), {"function": _function}
-    for name, what in about.items():
-        parser.add_argument(
-            f"--{name}",
-            type=types.get(name, _number),
-            default=getattr(usual, name),
-            metavar="NAME" if name in types else "N",
-            help=f"{what} (default: %(default)s)",
-        )
-    given = parser.parse_args(args)
-    given.plan = Plan(**{name: getattr(given, name) for name in about})
-    return given
+    about = "the function that the learner writes (default: answer)"
+    how = {"type": _function, "metavar": "NAME", "default": "answer"}
+    parser.add_argument("--function", help=about, **how)
+    for name, (usual, about) in _NUMBERS.items():
+        how = {"type": _number, "metavar": "N", "default": usual}
+        parser.add_argument(f"--{name}", help=f"{about} (default: {usual})", **how)
+    return parser.parse_args(args)
 
 
 def _function(text):

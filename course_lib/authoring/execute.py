@@ -4,6 +4,7 @@ import argparse
 import base64
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -23,8 +24,10 @@ def fingerprint(notebook) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
-def run(path: Path, *, timeout: float = 120.0, tell=print):
+def run(path: Path, *, timeout: float = 120.0):
     """Run the notebook at `path` in a new kernel; it comes back with its outputs.
+
+    A terminal shows meanwhile how far it is.
 
     Errors: `nbclient.exceptions.CellExecutionError` at a cell that fails (and does not
     carry the tag `raises-exception`), `CellTimeoutError` after `timeout` seconds in a
@@ -34,20 +37,22 @@ def run(path: Path, *, timeout: float = 120.0, tell=print):
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    count = sum(cell.cell_type == "code" for cell in notebook.cells)
-    done = iter(range(1, count + 1))
+    count, numbers = len(_code(notebook)), itertools.count(1)
 
-    def show(cell, cell_index, **_):
-        tell(f"\r{path}: code cell {next(done)} of {count}", end="")
+    def show(**_):
+        if sys.stderr.isatty():
+            text = f"\r{path}: code cell {next(numbers)} of {count}"
+            print(text, end="", file=sys.stderr, flush=True)
 
     place = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=timeout, resources=place)
-    client.on_cell_executed = show
+    client = NotebookClient(
+        notebook, timeout=timeout, resources=place, on_cell_executed=show
+    )
     with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
         # not the progress of whoever works in this clone, nor results of before
-        kept = {"COURSE_LIB_PROGRESS": str(Path(folder) / "progress")}
-        kept |= {"COURSE_LIB_CACHE": str(Path(folder) / "cache")}
-        client.execute(env=os.environ | kept)
+        places = {"COURSE_LIB_PROGRESS": str(Path(folder) / "progress")}
+        places |= {"COURSE_LIB_CACHE": str(Path(folder) / "cache")}
+        client.execute(env=os.environ | places)
     return notebook
 
 
@@ -94,7 +99,7 @@ def _shrink(data):
     # the same picture again in HTML, for its alt text
     page = re.sub(
         r"(data:image/png;base64,)[^\"]*",
-        lambda found: found[1] + picture,
+        lambda match: match[1] + picture,
         data.get("text/html", ""),
     )
     data["image/png"] = picture
@@ -143,21 +148,16 @@ def main(args: list[str]) -> int:
     for path in arguments.notebooks:
         began = time.monotonic()
         try:
-            notebook = run(path, tell=_progress)
+            notebook = run(path)
             if arguments.save:
                 save(notebook, path)
         except Exception as error:
             failed += 1
             print(f"\r{path}: failed\n{error}", file=sys.stderr)
             continue
-        kept = ", outputs saved" if arguments.save else ""
+        saved = ", outputs saved" if arguments.save else ""
         print(
             f"\r{path}: {len(_code(notebook))} code cells"
-            f" in {time.monotonic() - began:.1f} s{kept}"
+            f" in {time.monotonic() - began:.1f} s{saved}"
         )
     return int(failed > 0)
-
-
-def _progress(text, end="\n"):
-    if sys.stderr.isatty():
-        print(text, end=end, file=sys.stderr, flush=True)

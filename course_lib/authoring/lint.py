@@ -10,7 +10,7 @@ _NAME = re.compile(r"(answer|check)-(\d+)-(\d+[a-z]?)(-[a-z-]+)?")
 _SKIPS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.MULTILINE)
 _TAGS = {"raises-exception", "skip-execution", "nbval-skip", "nbval-raises-exception"}
 _KEYS = {"schema_version", "grade_id", "grade", "solution", "locked", "task"}
-_ROLES = {
+ROLES = {
     "answer": {"grade": False, "solution": True, "locked": False, "task": False},
     "check": {"grade": True, "solution": False, "locked": True, "task": False},
     "": {"grade": False, "solution": False, "task": False},
@@ -35,7 +35,7 @@ def regions(source: str) -> list[tuple[int, int]]:
     Errors: `ValueError` with the line of a marker without its partner or misspelled,
     and for a region without code.
     """
-    found, begin = [], None
+    pairs, begin = [], None
     lines = source.split("\n")
     for number, line in enumerate(lines):
         kind, here = _kind(line, number), f"line {number + 1}: ### "
@@ -48,14 +48,14 @@ def regions(source: str) -> list[tuple[int, int]]:
         if kind == "BEGIN":
             begin = number
         elif kind == "END":
-            found.append((begin, number))
+            pairs.append((begin, number))
             begin = None
     if begin is not None:
         raise ValueError(f"line {begin + 1}: no ### END SOLUTION after this marker")
-    for first, last in found:
+    for first, last in pairs:
         if not count(lines[first : last + 1]):
             raise ValueError(f"line {first + 1}: a solution region without code")
-    return found
+    return pairs
 
 
 def _kind(line, number):
@@ -76,9 +76,8 @@ def count(lines: list[str]) -> int:
 
 def problems(notebook) -> list[str]:
     """What is wrong with a solution notebook, a sentence each with its cell."""
-    wrong = list(_format(notebook))
-    if wrong:  # the rest reads what these keep in order
-        return wrong
+    if broken := list(_format(notebook)):  # the rest reads what these keep in order
+        return broken
     return [*_frame(notebook), *_cells(notebook), *_order(notebook)]
 
 
@@ -122,10 +121,9 @@ def _positive(value):
 
 
 def _cells(notebook):
-    checks = (_run, _metadata, _text, _answer, _check)
     for cell in notebook.cells:
-        for one in checks:
-            yield from (f"cell {cell.id}: {text}" for text in one(cell))
+        for rule in (_run, _metadata, _text, _answer, _check):
+            yield from (f"cell {cell.id}: {text}" for text in rule(cell))
 
 
 def _run(cell):
@@ -152,7 +150,7 @@ def _metadata(cell):
         yield f"nbgrader.schema_version is {given.schema_version}, not 3"
     if given.grade_id != cell.id:
         yield f"nbgrader.grade_id is {given.grade_id}, not the id of the cell"
-    for key, wanted in _ROLES[kind].items():
+    for key, wanted in ROLES[kind].items():
         if given[key] is not wanted:
             name = f"named {kind}-…" if kind else "not named as check-4-1 or answer-4-1"
             yield f"nbgrader.{key} is {given[key]}, in a cell {name} it is {wanted}"
@@ -176,15 +174,15 @@ def _answer(cell):
             yield "an answer is a code cell"
         return
     try:
-        found = regions(cell.source)
+        parts = regions(cell.source)
     except ValueError as error:
         yield str(error)
         return
     if role(cell) != "answer":
-        if found and SOLUTION_ONLY not in cell.metadata.get("tags", []):
-            yield f"line {found[0][0] + 1}: a solution region outside an answer cell"
+        if parts and SOLUTION_ONLY not in cell.metadata.get("tags", []):
+            yield f"line {parts[0][0] + 1}: a solution region outside an answer cell"
         return
-    if not found:
+    if not parts:
         yield "an answer without ### BEGIN SOLUTION and ### END SOLUTION"
     if cell.metadata.get("tags"):
         yield f"an answer has no tags, found {', '.join(cell.metadata.tags)}"
@@ -209,14 +207,13 @@ def _check(cell):
 
 def _order(notebook):
     """Every check comes after the answers that it checks."""
+    answers = [cell for cell in notebook.cells if role(cell) == "answer"]
     for number, check in enumerate(notebook.cells):
         if role(check) != "check":
             continue
-        same = exercise(check)
-        pairs = enumerate(notebook.cells)
-        answers = [n for n, c in pairs if role(c) == "answer" and exercise(c) == same]
-        late = [notebook.cells[n].id for n in answers if n > number]
-        if not answers:
-            yield f"cell {check.id}: exercise {same} has no answer cell"
-        for name in late:
-            yield f"cell {check.id}: {name} comes after its check"
+        same = [cell for cell in answers if exercise(cell) == exercise(check)]
+        if not same:
+            yield f"cell {check.id}: exercise {exercise(check)} has no answer cell"
+        for answer in same:
+            if answer in notebook.cells[number:]:
+                yield f"cell {check.id}: {answer.id} comes after its check"

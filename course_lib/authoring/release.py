@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from course_lib.authoring import lint
+from course_lib.text import many
 
 _COMMAND = "python -m course_lib release"
 
@@ -34,9 +35,8 @@ def read(path: Path):
         raise
     except Exception as error:  # whatever a damaged file makes of the reader
         raise ValueError(f"{path}: not a notebook: {error}") from None
-    wrong = lint.problems(notebook)
-    if wrong:
-        raise ValueError("\n".join(f"{path}, {text}" for text in wrong))
+    if problems := lint.problems(notebook):
+        raise ValueError("\n".join(f"{path}, {text}" for text in problems))
     return notebook
 
 
@@ -70,7 +70,7 @@ def stub(cell) -> str:
     for first, last in reversed(lint.regions(cell.source)):
         indent = lines[first][: -len(lines[first].lstrip())]
         count = lint.count(lines[first : last + 1])
-        length = f"about {count} line{'s' * (count > 1)}"
+        length = f"about {many(count, 'line')}"
         lines[first : last + 1] = [
             f"{indent}# {lint.exercise(cell)}: your code, {length}",
             f"{indent}raise NotImplementedError",
@@ -117,12 +117,12 @@ def write(solution: Path, *, force: bool = False) -> str:
     Errors: `Different` if somebody wrote into the exercise, which is then kept;
     `ValueError` for a solution that breaks a rule; `OSError`.
     """
-    path, made = place(solution), content(solution)
-    if path.exists() and path.read_bytes() == made:
+    path, data = place(solution), content(solution)
+    if path.exists() and path.read_bytes() == data:
         return f"{path}: as it was"
-    if path.exists() and not force:
-        _refuse_changed(path)
-    replace(path, made)
+    if path.exists() and not force and (why := _changed(path)):
+        raise Different(f"{path} {why}: kept. --force overwrites it.")
+    replace(path, data)
     return f"{path}: written"
 
 
@@ -140,26 +140,21 @@ def replace(path: Path, data: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
-def _refuse_changed(path):
-    """Raise `Different` unless the exercise at `path` is as it was released."""
+def _changed(path):
+    """In which way an exercise is not as it was released; nothing if it is."""
     import nbformat
 
     try:
         notebook = nbformat.read(path, as_version=4)
-        known = notebook.metadata["course"]["released"]
-        untouched = known == fingerprint(notebook)
+        if notebook.metadata["course"]["released"] == fingerprint(notebook):
+            return ""
     except OSError:
         raise
     except KeyError:
-        untouched = False
+        pass
     except Exception:
-        raise Different(
-            f"{path} is not a notebook that can be read: kept. --force overwrites it."
-        ) from None
-    if not untouched:
-        raise Different(
-            f"{path} was changed since its release: kept. --force overwrites it."
-        )
+        return "is not a notebook that can be read"
+    return "was changed since its release"
 
 
 def compare(solution: Path) -> str:
@@ -167,15 +162,13 @@ def compare(solution: Path) -> str:
 
     Errors: `Different` if it is not, with the command that makes it so.
     """
-    path, made = place(solution), content(solution)
+    path, data = place(solution), content(solution)
     if not path.exists():
         raise Different(f"{path} is missing. Make it with: {_COMMAND} {solution}")
-    if path.read_bytes() == made:
+    if path.read_bytes() == data:
         return f"{path}: as it should be"
     force = lost = ""
-    try:
-        _refuse_changed(path)
-    except Different:
+    if _changed(path):
         force, lost = "--force ", " (what was written into it is lost)"
     raise Different(
         f"{path} is not what {solution} gives."
@@ -185,8 +178,8 @@ def compare(solution: Path) -> str:
 
 def orphans() -> list[Path]:
     """The exercises below the current folder that have no solution."""
-    found = sorted(Path("exercises").glob("*.ipynb"))
-    return [path for path in found if not (Path("solutions") / path.name).exists()]
+    paths = sorted(Path("exercises").glob("*.ipynb"))
+    return [path for path in paths if not (Path("solutions") / path.name).exists()]
 
 
 def _arguments(args):

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from course_lib.errors import CourseError, UsageError
 from course_lib.grading import arguments, grades
-from course_lib.grading.desk import Desk
-from course_lib.grading.gradebook import Gradebook
+from course_lib.grading.gradebook import Gradebook, GradingRun
 from course_lib.grading.handed_in import submissions
 from course_lib.grading.notebook.assignment import NO_EXERCISE, load
-from course_lib.grading.report import wording
+from course_lib.grading.report import summary
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader, Options
 
@@ -51,24 +50,24 @@ def _grade(asked):
     with contextlib.ExitStack() as stack:
         try:
             assignments = load(asked.exercises)
-            found = submissions.collect(asked.paths)
+            handed = submissions.collect(asked.paths)
             place = stack.enter_context(_place(asked.cluster))
             options = _options(asked, place)
         except CourseError as error:
             print(error, file=sys.stderr)
             return _FAILED
-        setting = [one.content for one in assignments]
+        setting = [assignment.content for assignment in assignments]
         settled = repr(replace(options, hidden=())).encode()
         book = Gradebook(asked.state, [*setting, settled])
-        desk = Desk(book, again=asked.again)
+        run = GradingRun(book, again=asked.again)
         with place.grader(assignments, options) as grader:
             try:
-                desk.grade_all(found, grader, asked.jobs or place.jobs)
+                run.grade_all(handed, grader, asked.jobs or place.jobs)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is heard already
-                desk.interrupted = True
+                run.interrupted = True
                 grader.close()  # at once; the threads end with their runs
-    return _report(desk, asked)
+    return _report(run, asked)
 
 
 class _Here:
@@ -92,45 +91,45 @@ def _place(address):
     return Cluster(address)
 
 
-def _report(desk, asked):
+def _report(run, asked):
     """Show and write what was found; the exit status comes back."""
     from rich.console import Console
 
-    from course_lib.grading.report import files, pages, table
+    from course_lib.grading.report import files, pages, terminal
 
-    found, others = _exercises(desk.graded())
+    graded, others = _exercises(run.graded())
     written = True
     for write, place in (
         (files.write_json, asked.json if asked.json != "-" else None),
         (files.write_csv, asked.csv),
         (pages.write_pages, asked.html),
     ):
-        if place and desk.interrupted and Path(place).exists():
+        if place and run.interrupted and Path(place).exists():
             print(f"left as it was, since this is not all: {place}", file=sys.stderr)
         elif place:
-            written &= _written(write, found, Path(place))
+            written &= _written(write, graded, Path(place))
     if asked.json == "-":
-        print(files.as_json(found), end="")
-    elif found:
-        table.show(found, Console())
+        print(files.as_json(graded), end="")
+    elif graded:
+        terminal.show(graded, Console())
     if others:
         print(f"left out, since they are no exercises: {others}", file=sys.stderr)
-    for note in _notes(desk):
+    for note in _notes(run):
         print(note, file=sys.stderr)
-    if desk.interrupted:
+    if run.interrupted:
         return _INTERRUPTED
-    failed = any(grade.status == grades.FAILED for grade in found)
+    failed = any(grade.status == grades.FAILED for grade in graded)
     return _FAILED if failed or not written else 0
 
 
-def _exercises(found):
+def _exercises(graded):
     """The grades to report, and the other notebooks of people who did exercises."""
-    learners = {grade.learner for grade in found if grade.tasks}
-    kept, others = [], []
-    for grade in found:
+    learners = {grade.learner for grade in graded if grade.tasks}
+    exercises, others = [], []
+    for grade in graded:
         other = grade.message == NO_EXERCISE and grade.learner in learners
-        (others if other else kept).append(grade)
-    return kept, ", ".join(wording.line(grade.source) for grade in others)
+        (others if other else exercises).append(grade)
+    return exercises, ", ".join(summary.line(grade.source) for grade in others)
 
 
 def _hidden(asked):
@@ -138,15 +137,15 @@ def _hidden(asked):
     with contextlib.suppress(OSError):  # the book says so when it cannot keep a grade
         asked.state.mkdir(parents=True, exist_ok=True)
     outputs = [asked.state, asked.html, asked.csv, asked.json]
-    named = [*asked.paths, *(Path(one) for one in outputs if one)]
+    paths = {*asked.paths, *(Path(output) for output in outputs if output)}
     # the folder of a file; the course itself is seen all the same, without the file
-    found = {one if one.is_dir() else one.parent for one in named} | {*named}
-    return tuple(sorted(str(one.resolve()) for one in found if one.exists()))
+    paths |= {path.parent for path in paths if not path.is_dir()}
+    return tuple(sorted(str(path.resolve()) for path in paths if path.exists()))
 
 
-def _written(write, found, place):
+def _written(write, graded, place):
     try:
-        write(found, place)
+        write(graded, place)
     except (UsageError, OSError) as error:
         print(error, file=sys.stderr)
         return False
@@ -154,14 +153,14 @@ def _written(write, found, place):
     return True
 
 
-def _notes(desk):
-    if desk.known:
-        yield f"{desk.known} unchanged since graded, and not run again (--again does)"
-    if desk.unkept:
-        yield f"grades are not kept for a later run: {desk.unkept}"
-    if desk.interrupted:
-        left, again = f"interrupted, {desk.left} not graded", " again" * desk.again
-        goes_on = "begins anew" if desk.again else "goes on where it was"
+def _notes(run):
+    if run.known:
+        yield f"{run.known} unchanged since graded, and not run again (--again does)"
+    if run.unkept:
+        yield f"grades are not kept for a later run: {run.unkept}"
+    if run.interrupted:
+        left, again = f"interrupted, {run.left} not graded", " again" * run.again
+        goes_on = "begins anew" if run.again else "goes on where it was"
         yield f"{left}{again}: the same command {goes_on}"
 
 

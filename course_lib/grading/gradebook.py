@@ -1,16 +1,20 @@
-"""Grades that are finished, kept in files: an interrupted run goes on where it was."""
+"""Grade submissions, several at a time, and keep what is finished for a later run."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from course_lib.authoring import release
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade
+from course_lib.grading.handed_in.submissions import Submission
 
 _PACKAGE = Path(__file__).parents[1]
+_REPORTS = _PACKAGE / "grading" / "report"
 
 
 class Gradebook:
@@ -53,13 +57,94 @@ def keep(grade: Grade, place: Path | None) -> None:
 
 
 def _digest(parts):
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(hashlib.sha256(part).digest())
-    return found.hexdigest()[:32]
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:32]
 
 
 def _course():
-    """The package as it is now: a check that was mended grades anew."""
-    files = sorted(_PACKAGE.rglob("*.py"))
-    return b"\0".join(path.read_bytes() for path in files)
+    """The package as it is now, data files too: a check that was mended grades anew.
+
+    Without its reports, which show grades and make none.
+    """
+    parts = []
+    for path in _files(_PACKAGE):
+        parts += [str(path.relative_to(_PACKAGE)).encode(), path.read_bytes()]
+    return b"\0".join(parts)
+
+
+def _files(folder):
+    """The files below a folder in one order everywhere, as they are in a clone."""
+    for path in sorted(folder.iterdir()):
+        if path == _REPORTS or path.name.startswith((".", "__pycache__")):
+            continue
+        if path.is_dir():
+            yield from _files(path)
+        else:
+            yield path
+
+
+class GradingRun:
+    """What a run has graded so far, and how many submissions are left.
+
+    `known` are those that were found in the book; `unkept` says why grades could not
+    be kept there.
+    """
+
+    def __init__(self, book: Gradebook, *, again: bool):
+        self.book, self.again, self.interrupted = book, again, False
+        self.results, self.known, self.unkept, self.left = {}, 0, "", 0
+
+    def grade_all(self, handed: Sequence[Submission], grader, jobs: int) -> None:
+        """Grade all that is not finished yet, `jobs` at a time.
+
+        `grader` has a method `grade` that may be called from several threads.
+        """
+        from course_lib.grading.report.terminal import Progress
+
+        self.left = len(handed)
+        with Progress(self.left) as progress, _pool(jobs) as pool:
+
+            def grade(submission):
+                place = self.book.place(submission)
+                known = None if self.again else find(place)
+                if known:
+                    return known, True
+                progress.start(submission.source)
+                new = grader.grade(submission)
+                self._keep(new, place)  # here, since an interruption ends the rest
+                return new, False
+
+            tickets = {pool.submit(grade, each): each for each in handed}
+            for ticket in as_completed(tickets):
+                submission, (result, known) = tickets[ticket], ticket.result()
+                self.results[submission] = result
+                self.known += known
+                self.left -= 1
+                progress.finish(submission.source, result)
+
+    def graded(self) -> list[Grade]:
+        """The grades in the order of learners, whichever was done first."""
+        order = sorted(self.results, key=_by_learner)
+        return [self.results[submission] for submission in order]
+
+    def _keep(self, grade, place):
+        try:
+            keep(grade, place)
+        except OSError as error:
+            self.unkept = f"{error.strerror}: {place.parent}"
+
+
+def _by_learner(submission):
+    return submission.learner.casefold(), submission.source
+
+
+@contextlib.contextmanager
+def _pool(jobs):
+    """Threads; when the block is left early, what has not begun is not begun."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -28,8 +28,8 @@ _OWN = "CourseError"  # what a check raises that itself failed
 
 
 @dataclass
-class Course:
-    """How a notebook ran: what `exam` said of each cell, and what was taken out of it.
+class Execution:
+    """How a notebook ran: what `nbval_plugin` said of its cells, which were taken out.
 
     `replaced` has for each cell that had to be taken out its outcome and the reason.
     """
@@ -39,66 +39,68 @@ class Course:
     cut: str = "the time of the whole notebook was over"  # why some did not run
 
 
-def tasks(assignment: Assignment, ran: Course, *, canary=False) -> tuple[Task, ...]:
+def tasks(
+    assignment: Assignment, execution: Execution, *, canary=False
+) -> tuple[Task, ...]:
     """The task of each check, in order."""
-    found = []
+    scored = []
     for check in assignment.checks:
-        outcome, said, hint = _judged(assignment, ran, check)
+        outcome, sentence, hint = _judged(assignment, execution, check)
         if canary and outcome == RIGHT:
-            outcome, said = _canary(ran, check, said)
+            outcome, sentence = _canary(execution, check, sentence)
         points = check.points if outcome == RIGHT else 0.0
-        found.append(
-            Task(check.exercise, points, check.points, outcome, message=said, hint=hint)
-        )
-    return tuple(found)
+        texts = {"message": sentence, "hint": hint}
+        scored.append(Task(check.exercise, points, check.points, outcome, **texts))
+    return tuple(scored)
 
 
-def notes(merged: Merged, ran: Course, found: Iterable[Task]) -> Iterator[str]:
+def notes(
+    merged: Merged, execution: Execution, scored: Iterable[Task]
+) -> Iterator[str]:
     """What cells did that no task tells."""
     told = set()
-    for check, task in zip(merged.assignment.checks, found, strict=True):
+    for check, task in zip(merged.assignment.checks, scored, strict=True):
         if task.outcome in (CRASHED, LATE):
             answers = merged.assignment.answers(check.cell)
             told |= {check.cell, *(answer["id"] for answer in answers)}
-    for name, cell in ran.cells.items():
+    for name, cell in execution.cells.items():
         if cell.get("cut"):
             size = cell["cut"] / 1e6
             yield f"{name}: {size:.1f} MB of what it shows were left out"
-        if name in ran.replaced.keys() - told:
-            yield f"{name} was left out: {ran.replaced[name][1]}"
+        if name in execution.replaced.keys() - told:
+            yield f"{name} was left out: {execution.replaced[name][1]}"
         elif cell.get("outcome") == "late" and name in merged.learners - told:
             yield f"{name} did not end in {cell['seconds']:.0f} s: it was interrupted"
 
 
-def broken(assignment: Assignment, ran: Course) -> str:
+def broken(assignment: Assignment, execution: Execution) -> str:
     """What a check said that failed by a fault of its own; else nothing."""
-    cells = [ran.cells.get(check.cell, {}) for check in assignment.checks]
+    cells = [execution.cells.get(check.cell, {}) for check in assignment.checks]
     texts = [cell["text"] for cell in cells if cell.get("kind") == _OWN]
     return f"a check failed, or the notebook makes it so: {texts[0]}" if texts else ""
 
 
-def _judged(assignment, ran, check):
+def _judged(assignment, execution, check):
     """Outcome, sentence and hint of one check."""
-    cell = ran.cells.get(check.cell, {})
+    cell = execution.cells.get(check.cell, {})
     if cell.get("outcome") == "passed":
-        said = cell.get("text", "")
-        silent = not cell.get("cut") and not said.startswith(check.passed)
-        return (SUSPECT, _SILENT, "") if silent else (RIGHT, said, "")
-    if check.cell in ran.replaced:
-        return *ran.replaced[check.cell], ""
+        sentence = cell.get("text", "")
+        silent = not cell.get("cut") and not sentence.startswith(check.passed)
+        return (SUSPECT, _SILENT, "") if silent else (RIGHT, sentence, "")
+    if check.cell in execution.replaced:
+        return *execution.replaced[check.cell], ""
     for answer in assignment.answers(check.cell):
-        outcome = _unusable(ran, answer["id"])
-        if outcome:
-            return *outcome, _advice(outcome[1])
-    return _failed(cell, ran.cut)
+        if unusable := _unusable(execution, answer["id"]):
+            return *unusable, _advice(unusable[1])
+    return _failed(cell, execution.cut)
 
 
-def _unusable(ran, answer):
+def _unusable(execution, answer):
     """Why the cell of an answer could not be used, or None."""
-    if answer in ran.replaced:
-        outcome, why = ran.replaced[answer]
+    if answer in execution.replaced:
+        outcome, why = execution.replaced[answer]
         return outcome, f"in the cell of the answer: {why}"
-    cell = ran.cells.get(answer, {})
+    cell = execution.cells.get(answer, {})
     if cell.get("outcome") == "late":
         return LATE, "the cell of the answer did not end in its time"
     if cell.get("outcome") == "failed" and cell.get("kind") not in _STUBS:
@@ -117,14 +119,14 @@ def _failed(cell, cut):
     kind = cell.get("kind", "")
     outcome = NOT_STARTED if kind in _STUBS else NOT_YET
     if kind == "NotYet" or kind == "NotStarted":
-        said, hint = parts(cell["text"])
-        return outcome, said, hint or _advice(said)
+        sentence, hint = parts(cell["text"])
+        return outcome, sentence, hint or _advice(sentence)
     return outcome, _error(cell), _advice(_error(cell))
 
 
-def _advice(said):
+def _advice(sentence):
     """The hint for an error that a notebook does not show while it is worked on."""
-    return _FROM_TOP if "NameError: name " in said else ""
+    return _FROM_TOP if "NameError: name " in sentence else ""
 
 
 def _error(cell):
@@ -132,11 +134,11 @@ def _error(cell):
     return ": ".join(filter(None, (kind, text)))
 
 
-def _canary(ran, check, said):
+def _canary(execution, check, sentence):
     """The outcome of a check that passed, after it met the stub in place of answers."""
-    outcome = ran.cells.get(f"canary-{check.cell}", {}).get("outcome")
+    outcome = execution.cells.get(f"canary-{check.cell}", {}).get("outcome")
     if outcome == "failed":
-        return RIGHT, said
+        return RIGHT, sentence
     how = "accepts the empty stub too" if outcome == "passed" else "was not run again"
     return SUSPECT, (
         f"{check.points:g} points are withheld: with the stub in place of the answer"
@@ -146,10 +148,10 @@ def _canary(ran, check, said):
 
 def seconds(assignment: Assignment, usual: float) -> Mapping[str, float]:
     """How long each check may take, and its canary."""
-    found = {}
+    limits = {}
     for check in assignment.checks:
-        found[check.cell] = found[f"canary-{check.cell}"] = _limit(check, usual)
-    return found
+        limits[check.cell] = limits[f"canary-{check.cell}"] = _limit(check, usual)
+    return limits
 
 
 def _limit(check: Check, usual):

@@ -16,7 +16,7 @@ from typing import BinaryIO
 LARGEST = 20_000_000  # bytes of a notebook, and of a zip file's table of contents
 _LARGEST_ZIP = 5 * LARGEST  # bytes of a zip file in a zip file: it is held in memory
 _MOST = 100_000  # files in a zip file
-_KEPT = 2  # zip files that are kept open: one of a class, one in it
+_MOST_OPEN = 2  # zip files that are kept open: one of a class, one in it
 _archives, _turn = {}, threading.Lock()
 _ENCRYPTED, _UTF8 = 0x1, 0x800  # bits in the flags of a member
 
@@ -91,25 +91,25 @@ def content(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
 
     Each is the number and the name of a member of a zip file. Errors: `Refused`.
     """
-    seen = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     if not members:
-        return _limited(file, seen.st_size, LARGEST)
-    key = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
-    archive = _kept(key, lambda: _Own(os.dup(file.fileno())))
+        return _limited(file, status.st_size, LARGEST)
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    archive = _opened(key, lambda: _Own(os.dup(file.fileno())))
     for member in members[:-1]:
-        found = _member(archive, member)
+        info = _member(archive, member)
         key = (*key, *member)
-        archive = _kept(key, functools.partial(inner_zip, archive, found))
+        archive = _opened(key, functools.partial(inner_zip, archive, info))
     return _inflate(archive, _member(archive, members[-1]), limit=LARGEST)
 
 
-def _kept(key, opened):
+def _opened(key, opened):
     """The zip file of this key, kept open: a table of contents takes long to read."""
     with _turn:
         archive = _archives.pop(key, None)
         if archive is None:
             archive = open_zip(opened())
-        while len(_archives) >= _KEPT:
+        while len(_archives) >= _MOST_OPEN:
             _archives.pop(next(iter(_archives)))  # what was not used for longest
         _archives[key] = archive
         return archive
@@ -117,10 +117,10 @@ def _kept(key, opened):
 
 def _member(archive, member):
     number, name = member
-    found = archive.infolist()[number : number + 1]
-    if [one.filename for one in found] != [name]:
+    infos = archive.infolist()[number : number + 1]
+    if [info.filename for info in infos] != [name]:
         raise Refused(_CHANGED)
-    return found[0]
+    return infos[0]
 
 
 @contextmanager

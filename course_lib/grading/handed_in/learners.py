@@ -48,7 +48,7 @@ class _Layout(NamedTuple):
     root: Path
     around: Parts  # the folders around everything that are not a learner's
     moodle: bool  # each path has a part as Moodle names it
-    kept: bool  # files have the names of exercises, not those of learners
+    keeps_names: bool  # files have the names of exercises, not those of learners
 
 
 def owners(paths: Sequence[Parts], root: Path) -> list[Owner]:
@@ -57,15 +57,15 @@ def owners(paths: Sequence[Parts], root: Path) -> list[Owner]:
     return [_owner(path, layout) for path in paths]
 
 
-def shown(found: Iterable[Owner]) -> list[str]:
+def shown(people: Iterable[Owner]) -> list[str]:
     """The names of learners; with the platform's numbers where two have one name."""
-    found = list(found)
+    people = list(people)
     numbers = defaultdict(set)
-    for name, number, where in found:
+    for name, number, where in people:
         numbers[name, where].add(number)
     return [
         f"{name} ({number})" if len(numbers[name, where]) > 1 else name
-        for name, number, where in found
+        for name, number, where in people
     ]
 
 
@@ -79,15 +79,15 @@ def without(
     parents = {path[:end] for path in paths for end in range(len(path[:DEEPEST]) + 1)}
     # beside notebooks, or in a course, a folder may hold pictures or data
     mixed = any(_is_mixed(_inner(path, layout)) for path in paths)
-    found = []
+    empty = []
     for folder in sorted(folders - parents):
         owner = _owner((*folder, ""), layout)
         top = len(_inner((*folder, ""), layout)) == 2
         top = top and (not mixed or _is_zip(folder[-1]))
         if owner not in known and (top or owner.number):
             known.add(owner)
-            found.append(folder)
-    return found
+            empty.append(folder)
+    return empty
 
 
 def _is_zip(part):
@@ -102,8 +102,8 @@ def _layout(paths, root):
     moodle = all(any(map(_MOODLE.fullmatch, path)) for path in paths)
     flat = {_COPY.sub("", _stem(path[-1])) for path in paths if len(path) == 1}
     numbers = [name[:2] for name in flat if _KEPT.fullmatch(name)]
-    kept = len(numbers) == len(set(numbers))
-    return _Layout(root, _around(paths, root), moodle, kept)
+    is_kept = len(numbers) == len(set(numbers))
+    return _Layout(root, _around(paths, root), moodle, is_kept)
 
 
 def _around(paths, root):
@@ -146,14 +146,14 @@ def _platform(pattern, path, root):
 def _name(inner, layout):
     root = layout.root
     if not inner:  # a file that was named itself
-        kept = root.parent.name in _COURSE and _KEPT.fullmatch(_stem(root.name))
-        return root.parent.parent.name if kept else _stem(root.name)
+        is_kept = root.parent.name in _COURSE and _KEPT.fullmatch(_stem(root.name))
+        return root.parent.parent.name if is_kept else _stem(root.name)
     *folders, file = inner
     course = root.parent.name if root.name in _COURSE else _stem(root.name)
     if folders:
         return course if folders[0] in _COURSE else _stem(folders[0])
-    kept = layout.kept and _KEPT.fullmatch(_stem(file))
-    return course if kept or root.name in _COURSE else _stem(file)
+    is_kept = layout.keeps_names and _KEPT.fullmatch(_stem(file))
+    return course if is_kept or root.name in _COURSE else _stem(file)
 
 
 def _stem(name):

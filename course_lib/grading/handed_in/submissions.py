@@ -55,7 +55,7 @@ class Submission:
             return archives.content(file, self.place.members)
 
 
-class _Found(NamedTuple):
+class _Entry(NamedTuple):
     """A notebook, or what may hold one: a folder (`_EMPTY` so far), a damaged zip."""
 
     parts: learners.Parts
@@ -78,22 +78,22 @@ def collect(paths: Iterable[Path]) -> list[Submission]:
     """
     roots = [Path(path) for path in paths]
     looks = [(Path(os.path.abspath(root)), _look(root)) for root in roots]
-    if all(one.problem == _EMPTY for _, found in looks for one in found):
+    if all(entry.problem == _EMPTY for _, entries in looks for entry in entries):
         named = ", ".join(map(str, roots)) or "nothing"
         raise UsageError(
             f"found no notebook (.ipynb) in {_text(named)}."
             " Name notebooks, or a folder or zip file of what was handed in"
         )
     owners = []
-    for root, found in looks:
-        owners += learners.owners([one.path for one in found], root)
-    everything = [(root, one) for root, found in looks for one in found]
-    made = map(_submission, learners.shown(owners), everything)
-    return sorted(made, key=lambda one: (one.learner, one.source))
+    for root, entries in looks:
+        owners += learners.owners([entry.path for entry in entries], root)
+    everything = [(root, entry) for root, entries in looks for entry in entries]
+    handed = map(_submission, learners.shown(owners), everything)
+    return sorted(handed, key=lambda entry: (entry.learner, entry.source))
 
 
-def _submission(learner, found):
-    root, (parts, place, problem) = found
+def _submission(learner, entry):
+    root, (parts, place, problem) = entry
     # below a named folder the path says it all
     shown = parts if place.folders else (root.name, *parts)
     learner = _text(learner).strip() or "unnamed"
@@ -107,20 +107,22 @@ def _text(name):
 
 def _look(path):
     """Everything at and below one named path, a learner's empty folders included."""
-    found = _handed_in(list(_below(path)))
-    notebooks = [one for one in found if one.problem != _EMPTY]
-    paths = [one.path for one in notebooks]
-    folders = {one.parts: one for one in found if one.problem == _EMPTY}
+    entries = _handed_in(list(_below(path)))
+    notebooks = [entry for entry in entries if entry.problem != _EMPTY]
+    paths = [entry.path for entry in notebooks]
+    folders = {entry.parts: entry for entry in entries if entry.problem == _EMPTY}
     root = Path(os.path.abspath(path))
     empty = [folders[parts] for parts in learners.without(paths, folders, root)]
     return [*notebooks, *empty] or [folders[()]]
 
 
-def _handed_in(found):
+def _handed_in(entries):
     """Without the solutions and lessons that lie beside somebody's exercises."""
-    courses = {around for one in found for around in _around({"exercises"}, one.parts)}
+    courses = {top for entry in entries for top in _around({"exercises"}, entry.parts)}
     return [
-        one for one in found if courses.isdisjoint(_around(learners.GIVEN, one.parts))
+        entry
+        for entry in entries
+        if courses.isdisjoint(_around(learners.GIVEN, entry.parts))
     ]
 
 
@@ -143,7 +145,7 @@ def _below(path):
     if kind == ".zip":
         return _zip(functools.partial(_open, place), (), place)
     if kind == ".ipynb":
-        return [_Found((), place)]
+        return [_Entry((), place)]
     raise UsageError(
         f"cannot grade {_text(str(path))}: expected a notebook (.ipynb), a folder or a"
         " zip file. Unpack other archives first"
@@ -155,34 +157,34 @@ def _in_folder(place):
     while waiting:  # a recursion would end at a thousand folders in each other
         parts = waiting.pop()
         here = place._replace(folders=parts)
-        yield _Found(parts, here, _EMPTY)
+        yield _Entry(parts, here, _EMPTY)
         try:
             entries = _entries(place.named.joinpath(*parts))
         except Refused as error:
-            yield _Found(parts, here, str(error))
+            yield _Entry(parts, here, str(error))
             continue
         for name, link, folder in entries:
             inner = (*parts, name)
             there = place._replace(folders=inner)
             if link:
-                yield _Found(inner, there, _LINK)
+                yield _Entry(inner, there, _LINK)
             elif folder:
                 waiting.append(inner)
             elif _kind(name) == ".zip":
                 yield from _zip(functools.partial(_open, there), inner, there)
             else:
-                yield _Found(inner, there)
+                yield _Entry(inner, there)
 
 
 def _entries(folder):
     """All in a folder that may be or hold notebooks: name, is a link, is a folder."""
     with _reasons(), os.scandir(folder) as entries:
         every = [
-            (one.name, one.is_symlink(), _is_folder(one))
-            for one in entries
-            if not _skipped(one.name)
+            (entry.name, entry.is_symlink(), _is_folder(entry))
+            for entry in entries
+            if not _skipped(entry.name)
         ]
-    return [one for one in every if one[2] or _kind(one[0])]
+    return [entry for entry in every if entry[2] or _kind(entry[0])]
 
 
 def _is_folder(entry):
@@ -209,33 +211,33 @@ def _zip(opened, parts, place):
         with _reasons(), opened() as file:
             return list(_in_zip(file, parts, place))
     except Refused as error:
-        return [_Found(parts, place, str(error))]
+        return [_Entry(parts, place, str(error))]
 
 
 def _in_zip(file, parts, place):
     archive = archives.open_zip(file)
-    yield _Found(parts, place, _EMPTY)
+    yield _Entry(parts, place, _EMPTY)
     for number, info in enumerate(archive.infolist()):
         names = archives.names(info)
-        seen = tuple(itertools.takewhile(lambda name: not _skipped(name), names))
-        is_file = names and seen == names and not info.is_dir()
+        shown = tuple(itertools.takewhile(lambda name: not _skipped(name), names))
+        is_file = names and shown == names and not info.is_dir()
         there = place._replace(members=(*place.members, (number, info.filename)))
-        folders = seen[:-1] if is_file else seen
+        folders = shown[:-1] if is_file else shown
         for end in range(1, len(folders[: learners.DEEPEST]) + 1):
-            yield _Found((*parts, *folders[:end]), there, _EMPTY)
+            yield _Entry((*parts, *folders[:end]), there, _EMPTY)
         if is_file and _kind(names[-1]):
-            yield from _member(archive, info, _Found((*parts, *names), there))
+            yield from _member(archive, info, _Entry((*parts, *names), there))
 
 
-def _member(archive, info, found):
+def _member(archive, info, entry):
     if stat.S_ISLNK(info.external_attr >> 16):
-        return [found._replace(problem=_LINK)]
-    if _kind(found.parts[-1]) == ".ipynb":
-        return [found]
-    if len(found.place.members) > 1:
-        return [found._replace(problem=_NESTED)]
+        return [entry._replace(problem=_LINK)]
+    if _kind(entry.parts[-1]) == ".ipynb":
+        return [entry]
+    if len(entry.place.members) > 1:
+        return [entry._replace(problem=_NESTED)]
     opened = functools.partial(archives.inner_zip, archive, info)
-    return _zip(opened, found.parts, found.place)
+    return _zip(opened, entry.parts, entry.place)
 
 
 def _open(place):

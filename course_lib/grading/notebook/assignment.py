@@ -58,17 +58,17 @@ class Assignment:
     def answers(self, check: str) -> list[dict]:
         """The answers that belong to a check: of its exercise, else those above it."""
         wanted = next(cell for cell in self.cells if cell["id"] == check)
-        mine = [cell for cell in self.cells if role(cell) == "answer"]
+        answers = [cell for cell in self.cells if role(cell) == "answer"]
         same = _exercise(wanted)
-        return [cell for cell in mine if same and _exercise(cell) == same] or (
+        return [cell for cell in answers if same and _exercise(cell) == same] or (
             _above(self.cells, check)
         )
 
 
-def _above(found, check):
+def _above(canonical, check):
     """The answers between a check and the check before it that follows an answer."""
     answers, done = [], False
-    for cell in found:
+    for cell in canonical:
         kind = role(cell)
         if kind == "answer":
             answers = [cell] if done else [*answers, cell]
@@ -111,8 +111,8 @@ def _check(cell):
 
 
 def _course(holder):
-    found = cells.metadata(holder).get("course")
-    return found if isinstance(found, dict) else {}
+    course = cells.metadata(holder).get("course")
+    return course if isinstance(course, dict) else {}
 
 
 def load(folder: Path) -> list[Assignment]:
@@ -131,37 +131,37 @@ def load(folder: Path) -> list[Assignment]:
         )
     solutions = _notebooks(folder.parent / "solutions")
     paths = [folder / path.name for path in solutions] or _notebooks(folder)
-    found = [made for made in map(_read, paths) if made.checks]
-    if not found:
+    assignments = [read for read in map(_read, paths) if read.checks]
+    if not assignments:
         raise UsageError(
             f"no exercise in {folder}: none of its {len(paths)} notebooks holds a"
             " check, a cell with grade: true in its nbgrader metadata"
         )
-    _refuse_twins(found, folder)
-    return found
+    _refuse_twins(assignments, folder)
+    return assignments
 
 
 def _notebooks(folder):
     return sorted(p for p in folder.glob("*.ipynb") if not p.name.startswith("."))
 
 
-def _refuse_twins(found, folder):
+def _refuse_twins(assignments, folder):
     first = {}
-    for made in found:
-        for check in made.checks:
-            other = first.setdefault((made.stage, check.cell), made)
-            if other is not made and made.stage:
+    for assignment in assignments:
+        for check in assignment.checks:
+            other = first.setdefault((assignment.stage, check.cell), assignment)
+            if other is not assignment and assignment.stage:
                 raise UsageError(
                     f"two notebooks of {folder} hold {check.cell}: {other.name} and"
-                    f" {made.name}. Take out the one that is not handed out."
+                    f" {assignment.name}. Take out the one that is not handed out."
                 )
 
 
 def _read(path):
     try:
         solution = path.parent.parent / "solutions" / path.name
-        own = not solution.exists() or _untouched(path)
-        content = path.read_bytes() if own else release.content(solution)
+        as_it_is = not solution.exists() or _untouched(path)
+        content = path.read_bytes() if as_it_is else release.content(solution)
         return _assignment(path.stem, content, cells.parse(content))
     except (OSError, Refused, ValueError) as error:
         raise UsageError(
@@ -176,7 +176,7 @@ def _untouched(path):
     except (OSError, Refused):
         return False
     raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
-    mine = [
+    released = [
         SimpleNamespace(
             id=raw.get("id"),
             cell_type=raw.get("cell_type"),
@@ -185,36 +185,36 @@ def _untouched(path):
         for raw in raws
     ]
     known = _course(notebook).get("released")
-    return known == release.fingerprint(SimpleNamespace(cells=mine))
+    return known == release.fingerprint(SimpleNamespace(cells=released))
 
 
 def _assignment(name, content, notebook):
     """Errors: `ValueError` for a check without id or points, an id that is twice."""
-    made, by_id, by_grade = [], {}, {}
+    canonical, by_id, by_grade = [], {}, {}
     raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
     for number, raw in enumerate(raws):
-        cell, (grade_id, own) = _canonical(raw), cells.cell(raw).names
+        cell, (grade_id, id_) = _canonical(raw), cells.cell(raw).names
         if role(cell) == "check":
             _refuse_vague(cell)
         if grade_id and grade_id in by_grade:
             raise ValueError(f"two cells have the grade_id {grade_id}")
-        taken = {other["id"] for other in made}
-        fit = [n for n in (grade_id, own) if _ID.fullmatch(n) and n not in taken]
+        taken = {other["id"] for other in canonical}
+        fit = [n for n in (grade_id, id_) if _ID.fullmatch(n) and n not in taken]
         cell["id"] = fit[0] if fit else cells.free(f"cell-{number + 1}", taken)
-        by_id[own] = by_grade[grade_id] = cell["id"]
-        made.append(cell)
+        by_id[id_] = by_grade[grade_id] = cell["id"]
+        canonical.append(cell)
     known = by_id | by_grade
     known.pop("", None)
-    return Assignment(name, _stage(notebook), tuple(made), content, known)
+    return Assignment(name, _stage(notebook), tuple(canonical), content, known)
 
 
 def _canonical(raw):
     """A cell without outputs, and without its id."""
     code = raw.get("cell_type") == "code"
     kind = "code" if code else "markdown"
-    made = {"cell_type": kind, "metadata": cells.metadata(raw)}
-    made |= {"source": cells.source(raw)}
-    return made | ({"outputs": [], "execution_count": None} if code else {})
+    cell = {"cell_type": kind, "metadata": cells.metadata(raw)}
+    cell |= {"source": cells.source(raw)}
+    return cell | ({"outputs": [], "execution_count": None} if code else {})
 
 
 def _refuse_vague(cell):
@@ -238,14 +238,15 @@ def choose(notebook: dict, assignments: list[Assignment]) -> Assignment:
     not among these.
     """
     stage, handed = _stage(notebook), cells.tidy(notebook)
-    named = [one for one in assignments if stage and one.stage == stage]
+    named = [each for each in assignments if stage and each.stage == stage]
     for among in (named, assignments):
-        scores = [_likeness(handed, one, bool(stage) and not named) for one in among]
+        strict = bool(stage) and not named
+        scores = [_likeness(handed, each, strict) for each in among]
         if any(map(any, scores)):
             return among[scores.index(max(scores))]
     foreign = sorted({n for c in handed for n in c.names if exercise(n)})
     if foreign:
-        have = ", ".join(one.name for one in assignments)
+        have = ", ".join(assignment.name for assignment in assignments)
         raise Absent(
             f"this notebook holds {cells.short(foreign[0])}, which none of these"
             f" exercises has: {have}. Grade it with those that it was made from."

@@ -60,12 +60,12 @@ def parse(data: bytes) -> dict:
             f"not a notebook that is known: its nbformat is {short(version)}, not 4."
             f" {_NEXT}"
         )
-    found = notebook.get("cells")
-    if not isinstance(found, list):
+    listed = notebook.get("cells")
+    if not isinstance(listed, list):
         raise Refused(f"not a notebook: it has no list of cells. {_NEXT}")
-    if len(found) > MOST:
+    if len(listed) > MOST:
         raise Refused(
-            f"a notebook of {len(found):,} cells, at most {MOST:,} are read. Delete"
+            f"a notebook of {len(listed):,} cells, at most {MOST:,} are read. Delete"
             " those that your answers do not need"
         )
     return notebook
@@ -122,20 +122,20 @@ def _text(value):
 
 def grader(raw: dict) -> dict:
     """The nbgrader metadata of a cell, empty where it has none."""
-    found = metadata(raw).get("nbgrader")
-    return found if isinstance(found, dict) else {}
+    given = metadata(raw).get("nbgrader")
+    return given if isinstance(given, dict) else {}
 
 
 def metadata(holder: dict) -> dict:
     """The metadata of a cell or notebook, empty where it is missing or damaged."""
-    found = holder.get("metadata")
-    return found if isinstance(found, dict) else {}
+    given = holder.get("metadata")
+    return given if isinstance(given, dict) else {}
 
 
 def source(raw: dict) -> str:
     """The source of a cell as one text that every file can hold."""
-    found = raw.get("source")
-    lines = found if isinstance(found, list) else [found]
+    given = raw.get("source")
+    lines = given if isinstance(given, list) else [given]
     joined = "".join(map(_text, lines)).replace("\r\n", "\n").replace("\r", "\n")
     return _BROKEN.sub("\ufffd", joined)
 
@@ -147,10 +147,10 @@ def plain(text: str) -> str:
 
 def free(name: str, taken: set[str]) -> str:
     """The name, with a number at its end if it is taken."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}-{number}", number + 1
-    return found
+    candidate, number = name, 2
+    while candidate in taken:
+        candidate, number = f"{name}-{number}", number + 1
+    return candidate
 
 
 def neutral(text: str) -> str:
@@ -170,11 +170,11 @@ def _unmarked(line):
 # that parses it, and a cell may hold magics
 def defined(text: str, *, nested: bool = False) -> list[str]:
     """The names that a source defines at its top level; with `nested` anywhere."""
-    found = []
+    names = []
     for match in _DEFINED.finditer(text[:_LONGEST]):
         if nested or not match["indent"]:
-            found += re.findall(r"\w+", match["name"] or match["targets"])
-    return [name for name in dict.fromkeys(found) if not iskeyword(name)]
+            names += re.findall(r"\w+", match["name"] or match["targets"])
+    return [name for name in dict.fromkeys(names) if not iskeyword(name)]
 
 
 def beginning_with(names: Iterable[str], text: str) -> str:
@@ -189,7 +189,7 @@ def beginning_with(names: Iterable[str], text: str) -> str:
 
 def imported(text: str) -> list[str]:
     """The names that a source imports, defines as functions or as classes."""
-    found = [match["name"] for match in _DEFINED.finditer(text) if match["name"]]
+    names = [match["name"] for match in _DEFINED.finditer(text) if match["name"]]
     for match in _IMPORT.finditer(text):
-        found += re.findall(r"\w+", match[1])
-    return found
+        names += re.findall(r"\w+", match[1])
+    return names

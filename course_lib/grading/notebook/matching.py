@@ -11,7 +11,7 @@ def match(handed: list[Cell], assignment: Assignment) -> list[str]:
     In this order: by grade_id, by id, by the same source, by a name that an answer has
     to define, and as the rest of the answer above it that somebody split.
     """
-    roles = {own["id"]: role(own) for own in assignment.cells}
+    roles = {original["id"]: role(original) for original in assignment.cells}
     places = [_known(cell, assignment.known, roles) for cell in handed]
     for fill in (_by_source, _by_name, _by_indent):
         fill(handed, places, assignment)
@@ -33,11 +33,11 @@ def _missing(places, assignment):
 
 def _by_source(handed, places, assignment):
     lost, checks = {}, {}
-    for own in _missing(places, assignment):
-        lost.setdefault(cells.plain(own["source"]), []).append(own["id"])
-    for own in assignment.cells:
-        if role(own) == "check":
-            checks[cells.plain(own["source"])] = own["id"]
+    for original in _missing(places, assignment):
+        lost.setdefault(cells.plain(original["source"]), []).append(original["id"])
+    for original in assignment.cells:
+        if role(original) == "check":
+            checks[cells.plain(original["source"])] = original["id"]
     for number, cell in enumerate(handed):
         text = cells.plain(cell.source)
         if not places[number] and text:
@@ -48,10 +48,10 @@ def _by_source(handed, places, assignment):
 
 def _by_name(handed, places, assignment):
     wanted = {}
-    for own in _missing(places, assignment):
-        if role(own) == "answer":
-            for name in cells.defined(own["source"]):
-                wanted.setdefault(name, own["id"])
+    for original in _missing(places, assignment):
+        if role(original) == "answer":
+            for name in cells.defined(original["source"]):
+                wanted.setdefault(name, original["id"])
     for number, cell in enumerate(handed):
         if cell.code and not places[number]:
             names = cells.defined(cell.source)
@@ -60,7 +60,7 @@ def _by_name(handed, places, assignment):
 
 
 def _by_indent(handed, places, assignment):
-    answers = {own["id"] for own in assignment.cells if role(own) == "answer"}
+    answers = {cell["id"] for cell in assignment.cells if role(cell) == "answer"}
     for number, cell in enumerate(handed[1:], 1):
         above = places[number - 1]
         if not places[number] and above in answers and cell.code and indented(cell):
@@ -88,12 +88,12 @@ def anchors(places: list[str], assignment: Assignment) -> list[int]:
     learner's own cells now are, so those come after them.
     """
     numbers = {cell["id"]: number for number, cell in enumerate(assignment.cells)}
-    found, last = [], 0
+    above, last = [], 0
     for place in places:
         if place:
             last = numbers[place] + 1
-        found.append(last if place else _passed(last, places, assignment))
-    return found
+        above.append(last if place else _passed(last, places, assignment))
+    return above
 
 
 def _passed(last, places, assignment):

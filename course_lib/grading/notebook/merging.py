@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.grading.notebook import cells, matching
@@ -18,6 +19,23 @@ class Merged:
     repairs: list[str]
     learners: set[str]
     assignment: Assignment
+
+    def notebook(
+        self, more: Sequence[dict] = (), *, replaced: Mapping[str, str] | None = None
+    ) -> dict:
+        """The notebook to run, with `more` cells at its end.
+
+        `replaced` has, for the id of a cell that must not run again, the sentence with
+        which that cell raises instead.
+        """
+        whole = copy.deepcopy([*self.cells, *more])
+        for cell in whole:
+            if cell["id"] in (replaced or {}):
+                cell["source"] = f"raise RuntimeError({replaced[cell['id']]!r})"
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+        about = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata}
+        return {**about, "cells": whole}
 
 
 def merge(notebook: dict, assignment: Assignment) -> Merged:
@@ -53,27 +71,27 @@ class _Merger:
 
     def note_moved(self):
         """Note each cell that is not in the longest run of cells in order."""
-        order = [own["id"] for own in self.assignment.cells if role(own) != "text"]
-        found = [place for place in dict.fromkeys(self.places) if place in order]
-        here = [name for name in order if name in found]
-        matcher = difflib.SequenceMatcher(None, here, found, autojunk=False)
-        kept = {
+        order = [cell["id"] for cell in self.assignment.cells if role(cell) != "text"]
+        placed = [place for place in dict.fromkeys(self.places) if place in order]
+        here = [name for name in order if name in placed]
+        matcher = difflib.SequenceMatcher(None, here, placed, autojunk=False)
+        in_order = {
             name
             for block in matcher.get_matching_blocks()
             for name in here[block.a : block.a + block.size]
         }
         for name in here:
-            if name not in kept:
+            if name not in in_order:
                 self.note(f"{name} was moved: put back in its place")
 
     def run(self):
         anchors = matching.anchors(self.places, self.assignment)
         self._extras(anchors, 0)
         fill = {"answer": self._answer, "given": self._given, "text": self._text}
-        for number, own in enumerate(self.assignment.cells, 1):
+        for number, original in enumerate(self.assignment.cells, 1):
             pairs = zip(self.handed, self.places)
-            mine = [cell for cell, place in pairs if place == own["id"]]
-            fill.get(role(own), self._locked)(copy.deepcopy(own), mine)
+            copies = [cell for cell, place in pairs if place == original["id"]]
+            fill.get(role(original), self._locked)(copy.deepcopy(original), copies)
             self._extras(anchors, number)
 
     def _extras(self, anchors, number):
@@ -83,39 +101,39 @@ class _Merger:
                 self._own(f"extra-{self.extras}", cell.source)
 
     def _own(self, name, source):
-        made = {"cell_type": "code", "id": name, "metadata": {}, "source": ""}
-        made |= {"outputs": [], "execution_count": None}
-        self._learners(made, source)
+        new = {"cell_type": "code", "id": name, "metadata": {}, "source": ""}
+        new |= {"outputs": [], "execution_count": None}
+        self._learners(new, source)
 
-    def _learners(self, made, source):
+    def _learners(self, new, source):
         """Add a cell with the learner's code."""
-        name, made["source"] = made["id"], cells.neutral(source)
-        if made["source"] != source:
+        name, new["source"] = new["id"], cells.neutral(source)
+        if new["source"] != source:
             self.note(f"{name} had NBVAL comments: they have no effect here")
         if "\ufffd" in source:
             self.note(f"{name} had characters that no file can hold: replaced")
         self.learners.add(name)
-        self.cells.append(made)
+        self.cells.append(new)
 
-    def _text(self, own, mine):
-        self.cells.append(own)
+    def _text(self, original, copies):
+        self.cells.append(original)
 
-    def _locked(self, own, mine):
-        name, text = own["id"], cells.plain(own["source"])
-        if not mine:
+    def _locked(self, original, copies):
+        name, text = original["id"], cells.plain(original["source"])
+        if not copies:
             self.note(f"{name} was missing: the original ran")
-        elif len(mine) > 1:
-            self.note(f"{name} was there {len(mine)} times: the original ran once")
-        elif not mine[0].code:
+        elif len(copies) > 1:
+            self.note(f"{name} was there {len(copies)} times: the original ran once")
+        elif not copies[0].code:
             self.note(f"{name} was turned into text: the original ran")
-        elif cells.plain(mine[0].source) != text:
+        elif cells.plain(copies[0].source) != text:
             self.note(f"{name} was changed: the original ran")
-        self.cells.append(own)
+        self.cells.append(original)
 
-    def _given(self, own, mine):
-        name, text = own["id"], cells.plain(own["source"])
-        self.cells.append(own)
-        code = [cell for cell in mine if cell.code and cell.source.strip()]
+    def _given(self, original, copies):
+        name, text = original["id"], cells.plain(original["source"])
+        self.cells.append(original)
+        code = [cell for cell in copies if cell.code and cell.source.strip()]
         changed = [cell for cell in code if cells.plain(cell.source) != text]
         if not code and text:
             self.note(f"{name} was missing: the original ran")
@@ -123,47 +141,48 @@ class _Merger:
             self.note(f"{name} was changed: the original ran, then yours")
             self._own(f"own-{name}", matching.joined(changed))
 
-    def _answer(self, own, mine):
-        name, stub = own["id"], cells.plain(own["source"])
-        written = [cell for cell in mine if cell.source.strip()]
+    def _answer(self, original, copies):
+        name, stub = original["id"], cells.plain(original["source"])
+        written = [cell for cell in copies if cell.source.strip()]
         code = [cell for cell in written if cell.code] or written
         pieces = [cell for cell in code if cells.plain(cell.source) != stub]
         if len({cells.plain(cell.source) for cell in pieces}) == 1:
             pieces = pieces[:1]
-        whole = [cell for cell in pieces if _holds(cell.source, own)]
+        whole = [cell for cell in pieces if _holds(cell.source, original)]
         if not code:
-            self._absent(own, "empty" if mine else "missing")
+            self._absent(original, "empty" if copies else "missing")
         elif not pieces:
-            self.cells.append(own)
+            self.cells.append(original)
         elif len(whole) > 1:
-            self._several(own, pieces, whole)
+            self._several(original, pieces, whole)
         else:
             self._note_answer(name, pieces)
-            self._learners(own, matching.joined(pieces))
+            self._learners(original, matching.joined(pieces))
 
-    def _several(self, own, pieces, whole):
+    def _several(self, original, pieces, whole):
         """Several attempts: each runs in a cell of its own, as it does in Jupyter.
 
         What counts is the last one above the check; those below it come too late.
         """
         # by identity: without ids two copies are equal wherever they stand
-        below = {id(cell) for cell in self.handed[self._first_check(own) :]}
+        below = {id(cell) for cell in self.handed[self._first_check(original) :]}
         above = [cell for cell in whole if id(cell) not in below]
         late = below & set(map(id, whole)) if above else set()
         last = (above or whole)[-1]
         for number, cell in enumerate(pieces, 1):
             if cell is last:
-                self._learners(own, cell.source)
+                self._learners(original, cell.source)
             elif id(cell) not in late:
-                self._own(f"own-{own['id']}-{number}", cell.source)
+                self._own(f"own-{original['id']}-{number}", cell.source)
         which = "above its check" if late else "of them"
-        self.note(f"{own['id']} was there {len(whole)} times: the last {which} counts")
+        times = f"{len(whole)} times: the last {which} counts"
+        self.note(f"{original['id']} was there {times}")
 
-    def _first_check(self, own):
+    def _first_check(self, original):
         """How many cells were handed in above the first check of an answer."""
         for number, place in enumerate(self.places):
             answers = self.assignment.answers(place) if place in self.checks else []
-            if own["id"] in [one["id"] for one in answers]:
+            if original["id"] in [answer["id"] for answer in answers]:
                 return number
         return len(self.places)
 
@@ -176,30 +195,31 @@ class _Merger:
         if len(pieces) > 1:
             self.note(f"{name} was in {len(pieces)} cells: joined")
 
-    def _absent(self, own, how):
+    def _absent(self, original, how):
         """The stub, unless the answer stands in a cell above or in a check."""
-        name, theirs = own["id"], (c for c in self.cells if c["id"] in self.learners)
-        above = [cell["id"] for cell in theirs if _holds(cell["source"], own)]
-        place, code = (above[0], "") if above else self._in_check(own)
-        found = f"found in {place}" if place else "its stub ran"
-        self.note(f"{name} was {how}: {found}")
+        name = original["id"]
+        theirs = [cell for cell in self.cells if cell["id"] in self.learners]
+        above = [cell["id"] for cell in theirs if _holds(cell["source"], original)]
+        place, code = (above[0], "") if above else self._in_check(original)
+        instead = f"found in {place}" if place else "its stub ran"
+        self.note(f"{name} was {how}: {instead}")
         if code:
-            self._learners(own, code)
+            self._learners(original, code)
             return
         if above:  # the stub would undo it
-            own["source"] = f"# this answer is in the cell {place}"
-        self.cells.append(own)
+            original["source"] = f"# this answer is in the cell {place}"
+        self.cells.append(original)
 
-    def _in_check(self, own):
+    def _in_check(self, original):
         """The check with which an answer was merged by accident, and the answer."""
         for cell, place in zip(self.handed, self.places):
-            if cell.code and place in self.checks and _holds(cell.source, own):
-                names = cells.defined(own["source"])
+            if cell.code and place in self.checks and _holds(cell.source, original):
+                names = cells.defined(original["source"])
                 return place, cells.beginning_with(names, cell.source)
         return "", ""
 
 
-def _holds(source, own):
+def _holds(source, original):
     """True if a source defines all that an answer has to."""
-    wanted = {*cells.defined(own["source"])}
+    wanted = {*cells.defined(original["source"])}
     return bool(wanted) and wanted <= {*cells.defined(source)}

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import unicodedata
@@ -12,7 +13,7 @@ from pathlib import Path
 from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading.grades import Grade
-from course_lib.grading.report import tally, wording
+from course_lib.grading.report import summary
 
 # what a spreadsheet takes for a formula; the wide ones are those of Asian keyboards
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -24,21 +25,21 @@ def as_json(grades: Sequence[Grade]) -> str:
 
     `grades.from_dict` makes a grade of each of the "submissions" again.
     """
-    found = [_plain(grade) for grade in grades]
-    return json.dumps({"submissions": found}, indent=1) + "\n"
+    submissions = [_plain(grade) for grade in grades]
+    return json.dumps({"submissions": submissions}, indent=1) + "\n"
 
 
 def _plain(grade):
     plain = grade.as_dict()
-    if not wording.has_points(grade):
+    if not summary.has_points(grade):
         plain["points"] = None
     return plain
 
 
 def as_csv(grades: Sequence[Grade]) -> str:
     """A row for each submission, a column for each exercise; no cell is a formula."""
-    columns = tally.exercises(grades)
-    ids = list(dict.fromkeys(one for some in columns.values() for one in some))
+    columns = summary.exercises(grades)
+    ids = list(dict.fromkeys(itertools.chain(*columns.values())))
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow([*_HEAD, *map(_cell, ids)])
@@ -48,20 +49,20 @@ def as_csv(grades: Sequence[Grade]) -> str:
 
 def _row(grade, ids):
     total, most, by_id = "", "", {}
-    if wording.has_points(grade):
-        total, most = map(wording.number, (grade.points, grade.max_points))
-        by_id = {task.id: wording.number(task.points) for task in grade.tasks}
+    if summary.has_points(grade):
+        total, most = map(summary.number, (grade.points, grade.max_points))
+        by_id = {task.id: summary.number(task.points) for task in grade.tasks}
     texts = map(_cell, (grade.learner, grade.notebook, grade.status, grade.source))
     learner, notebook, status, source = texts
     head = (learner, notebook, total, most, status, source)
-    return [*head, *(by_id.get(one, "") for one in ids)]
+    return [*head, *(by_id.get(exercise, "") for exercise in ids)]
 
 
 def _cell(text):
     """A text that a spreadsheet shows as it is."""
-    plain = wording.line(text, 1000)
-    seen = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
-    return f"'{plain}" if seen.startswith(_FORMULA) else plain
+    plain = summary.line(text, 1000)
+    visible = plain.lstrip("\u200c\u200d")  # two that some languages need stay in texts
+    return f"'{plain}" if visible.startswith(_FORMULA) else plain
 
 
 def write_json(grades: Sequence[Grade], path: Path) -> None:
@@ -88,7 +89,7 @@ def write(path: Path, text: str) -> None:
             release.replace(path.resolve(), data)
     except OSError as error:
         raise UsageError(
-            f"cannot write {wording.line(str(path), 300)}: {error.strerror or error}."
+            f"cannot write {summary.line(str(path), 300)}: {error.strerror or error}."
             " Name a place where you may write and where there is room."
         ) from None
 

@@ -74,8 +74,8 @@ class Cluster(contextlib.AbstractContextManager):
 
     def without_sandbox(self) -> str:
         """Why a worker has no sandbox; nothing if all have one."""
-        found = self.client.run(sandbox.missing, on_error="ignore")
-        return next((f"{place}: {why}" for place, why in found.items() if why), "")
+        reasons = self.client.run(sandbox.missing, on_error="ignore")
+        return next((f"{place}: {why}" for place, why in reasons.items() if why), "")
 
     def grader(self, assignments: Sequence[Assignment], options: Options) -> "Remote":
         """Grades as a `Grader` does, on the workers."""
@@ -92,9 +92,9 @@ def _connect(address):
     warnings.filterwarnings("ignore", message="Sending large graph")
     try:
         # a client would wait for ever for something else than a scheduler
-        found = asyncio.run(asyncio.wait_for(_identity(address), _CONNECTING))
-        if found["type"] != "Scheduler":
-            raise ValueError(f"found a {found['type']}")
+        identity = asyncio.run(asyncio.wait_for(_identity(address), _CONNECTING))
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"found a {identity['type']}")
         return distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
     except Exception as error:
         raise UsageError(
@@ -167,7 +167,7 @@ class Remote(contextlib.AbstractContextManager):
 
     def _result(self, ticket):
         """Errors: `GraderError` if there is no worker any more."""
-        seen = time.monotonic()
+        last = time.monotonic()
         while True:
             try:
                 return ticket.result(timeout=_LOOK)
@@ -175,8 +175,8 @@ class Remote(contextlib.AbstractContextManager):
                 if ticket.done():  # meanwhile, or it is an error of the task
                     return ticket.result()
             if self.client.scheduler_info(n_workers=0)["n_workers"]:
-                seen = time.monotonic()
-            elif time.monotonic() - seen > _PATIENCE:
+                last = time.monotonic()
+            elif time.monotonic() - last > _PATIENCE:
                 raise GraderError("no worker is connected any more. Start some")
 
     def close(self) -> None:

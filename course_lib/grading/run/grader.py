@@ -22,8 +22,9 @@ from course_lib.grading.grades import (
     SUSPECT,
     Grade,
 )
-from course_lib.grading.notebook import cells, merging, paper
+from course_lib.grading.notebook import cells, merging
 from course_lib.grading.notebook.assignment import Absent, Assignment, choose
+from course_lib.grading.notebook.canaries import canaries
 from course_lib.grading.run.limits import Limits
 from course_lib.grading.run.template import Template, remove
 from course_lib.system import sockets
@@ -73,72 +74,71 @@ class Grader:
             handed = cells.parse(submission.read())
             assignment = choose(handed, self.assignments)
             name = assignment.name
-            found = self._graded(merging.merge(handed, assignment))
+            result = self._graded(merging.merge(handed, assignment))
         except cells.Refused as error:
-            found = {"status": REFUSED, "message": str(error)}
+            result = {"status": REFUSED, "message": str(error)}
         except (GraderError, Absent) as error:
-            found = {"status": FAILED, "message": str(error)}
+            result = {"status": FAILED, "message": str(error)}
         except Stopped:
             raise
         except Exception as error:  # one notebook must not end the run of all
             why = f"the grader could not do its work: {type(error).__name__}: {error}"
-            found = {"status": FAILED, "message": why[:_LONGEST]}
+            result = {"status": FAILED, "message": why[:_LONGEST]}
         took = round(time.monotonic() - began, 3)
-        return Grade(notebook=name, seconds=took, **about, **found)
+        return Grade(notebook=name, seconds=took, **about, **result)
 
     def _graded(self, merged):
         """Status, tasks, repairs and what a person should know."""
         canary, assignment = self.options.canary, merged.assignment
-        ran = self._runs(merged)
-        fault = scoring.broken(assignment, ran)
-        if fault:
+        execution = self._runs(merged)
+        if fault := scoring.broken(assignment, execution):
             raise GraderError(fault)
-        tasks = scoring.tasks(assignment, ran, canary=canary)
+        tasks = scoring.tasks(assignment, execution, canary=canary)
         suspects = [task.id for task in tasks if task.outcome == SUSPECT]
         flags = [f"checks that may have been tampered with: {', '.join(suspects)}"]
         return {
             "status": FLAGGED if suspects else GRADED,
             "tasks": tasks,
-            "repairs": (*merged.repairs, *scoring.notes(merged, ran, tasks)),
+            "repairs": (*merged.repairs, *scoring.notes(merged, execution, tasks)),
             "message": flags[0] if suspects else "",
         }
 
     def _runs(self, merged):
         """Run the notebook until each of its cells has run, or was taken out."""
         replaced, until = {}, time.monotonic() + self.options.limits.total
+        more = canaries(merged) if self.options.canary else ()
         while True:
             reasons = {cell: why for cell, (_, why) in replaced.items()}
-            notebook = paper.notebook(
-                merged, canary=self.options.canary, replaced=reasons
-            )
+            notebook = merged.notebook(more, replaced=reasons)
             seconds = max(1.0, until - time.monotonic())
-            said, end = self._run(notebook, merged.assignment, seconds=seconds)
-            ran = scoring.Course(said, replaced)
+            reports, end = self._run(notebook, merged.assignment, seconds=seconds)
+            execution = scoring.Execution(reports, replaced)
             code = [c["id"] for c in notebook["cells"] if c["cell_type"] == "code"]
-            left = [cell for cell in code if "outcome" not in said.get(cell, {})]
-            guilty = _guilty(said, end, left=left, sandbox=self.options.sandbox)
+            left = [cell for cell in code if "outcome" not in reports.get(cell, {})]
+            guilty = _guilty(reports, end, left=left, sandbox=self.options.sandbox)
             if guilty is None:
-                return ran
+                return execution
             cell, *why = guilty
             if cell in replaced or len(replaced) >= _MOST_RUNS:
-                ran.cut = f"cells before it ended the kernel in {len(replaced)} runs"
-                return ran
+                runs = len(replaced)
+                execution.cut = f"cells before it ended the kernel in {runs} runs"
+                return execution
             replaced[cell] = tuple(why)
 
     def _run(self, notebook, assignment, *, seconds):
-        """What was said of each cell in one run, and how the run ended."""
+        """What was reported of each cell in one run, and how the run ended."""
         template = self._warm()
         folder = Path(tempfile.mkdtemp(dir=template.folder))
         try:
             limits = replace(self.options.limits, total=seconds)
             self._write(folder, notebook, assignment, limits=limits)
             with self._started(template, folder) as link:
-                said, end = _follow(link)
+                reports, end = _follow(link)
         finally:
             remove(folder)
         if end is None and not template.lives():
             raise GraderError(f"its template ended: {template.last_words()}")
-        return said, end
+        return reports, end
 
     def _write(self, folder, notebook, assignment, *, limits):
         """Write what a run needs into its folder."""
@@ -174,8 +174,8 @@ class Grader:
             try:
                 link = template.start({"folder": str(folder)})
             except OSError:
-                said = template.last_words()
-                raise GraderError(f"its template ended: {said}") from None
+                log = template.last_words()
+                raise GraderError(f"its template ended: {log}") from None
             self.links.add(link)
         try:
             yield link
@@ -193,7 +193,7 @@ class Grader:
             self.closed = True
             for link in self.links:
                 with contextlib.suppress(OSError):
-                    link.shutdown(socket.SHUT_WR)  # a proctor ends all, then answers
+                    link.shutdown(socket.SHUT_WR)  # a supervisor ends all, then answers
             self.turn.wait_for(lambda: not self.links, timeout=_PATIENCE)
             for template in self.templates:
                 if template is not self.borrowed:
@@ -208,8 +208,8 @@ class Grader:
 
 
 def _follow(link):
-    """What a run says of its cells, in the order in which they began, and its end."""
-    said, end = {}, None
+    """What a run reports of its cells, in the order of their begin, and its end."""
+    reports, end = {}, None
     while end is None:
         message, _ = sockets.receive(link)
         if message is None:
@@ -219,16 +219,16 @@ def _follow(link):
         elif "end" in message:
             end = message
         else:
-            said[message["cell"]] = message
-    return said, end
+            reports[message["cell"]] = message
+    return reports, end
 
 
-def _guilty(said, end, *, left, sandbox):
+def _guilty(reports, end, *, left, sandbox):
     """The cell that ended a run before its time, the outcome, why; None if none did.
 
     Errors: `GraderError` if it cannot have been a cell.
     """
-    last = next(reversed(said), None)
+    last = next(reversed(reports), None)
     how = end["end"] if end else "lost"
     if how in ("broken", "lost") and (sandbox or last is None):
         raise GraderError(end["why"] if end else "the process that runs it was killed")
@@ -236,8 +236,8 @@ def _guilty(said, end, *, left, sandbox):
         if "seconds" in end["why"]:
             return None  # another run would take as long
         return last, CRASHED, f"it was ended: {end['why']}"
-    if said.get(last, {}).get("outcome") == "late" and left:
+    if reports.get(last, {}).get("outcome") == "late" and left:
         return last, LATE, "it did not end in its time, nor when it was interrupted"
-    if left or said.get(last, {}).get("outcome") == "ended":
+    if left or reports.get(last, {}).get("outcome") == "ended":
         return last, CRASHED, "it ended its kernel (a crash, os._exit, a signal)"
     return None

@@ -1,28 +1,16 @@
-"""Run one notebook by nbval and report each cell, while watching its kernel."""
+"""Run one notebook by nbval, in a kernel that runs already, and report each cell."""
 
-import collections
-import json
 import os
-import queue
 import re
-import select
-import signal
 import time
 from pathlib import Path
 
 import nbval.plugin
 import pytest
-import zmq
-from jupyter_client import BlockingKernelClient
-from nbval.kernel import RunningKernel
 
+from course_lib.grading.run.nbval_kernel import Supervised, short
 from course_lib.system import sockets
 
-_SILENCE = 2.0  # seconds after the reply until a kernel has no more to show
-_LONGEST = 4000  # characters of an error that are kept
-_DYING = 10.0  # seconds that a killed process may take
-_START = 0.05  # seconds between two questions to a kernel that starts
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PLACE = re.compile(r"\(\d+\.py, line (\d+)\)\Z")
 # what a cell of a notebook never uses, each a few milliseconds of every grade
 _NOT_USED = (
@@ -65,18 +53,18 @@ def main(link, job: dict, *, kernel: int) -> None:
         for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
             os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        examiner = Examiner(link, job, kernel)
-        nbval.plugin.RunningKernel = examiner.connect
+        reporter = CellReporter(link, job, kernel)
+        nbval.plugin.RunningKernel = reporter.connect
         path = Path(job["notebook"])
         # else pytest lists all folders above, and runs what somebody left there
         places = [f"--rootdir={path.parent}", f"--confcutdir={path.parent}"]
         options = [*_OPTIONS, *places, str(path)]
-        code = pytest.main(options, plugins=[examiner])
+        code = pytest.main(options, plugins=[reporter])
     finally:
         os._exit(code)
 
 
-class Examiner:
+class CellReporter:
     """Tells of every cell that nbval runs; a plugin of pytest."""
 
     def __init__(self, link, job, kernel):
@@ -105,32 +93,35 @@ class Examiner:
     def pytest_runtest_makereport(self, item, call):
         """Report how the cell ended; after the end of its kernel no other is run."""
         if call.when == "setup" and call.excinfo and not item.session.shouldstop:
-            sockets.send(self.link, {"broken": _short(call.excinfo.value)})
+            sockets.send(self.link, {"broken": short(call.excinfo.value)})
             item.session.shouldstop = "nbval has no kernel"
         if call.when != "call":
             return
         ended = not self.kernel.is_alive()
-        self._tell(item, outcome=_outcome(item, call, ended), **self._said(item, call))
+        outcome, report = _outcome(item, call, ended), self._report(item, call)
+        self._tell(item, outcome=outcome, **report)
         if ended:
             item.session.shouldstop = "the kernel has ended"
 
-    def _said(self, item, call):
+    def _report(self, item, call):
         """What the cell showed at its end, and how long it took."""
         outputs = item.test_outputs or ()
-        errors = [one for one in outputs if one.output_type == "error"]
-        results = [one for one in outputs if one.output_type == "execute_result"]
-        said = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
+        errors = [output for output in outputs if output.output_type == "error"]
+        results = [
+            output for output in outputs if output.output_type == "execute_result"
+        ]
+        report = {"seconds": time.monotonic() - self.began, "cut": self.kernel.dropped}
         if errors:
             first = errors[0]
-            text = _located(_short(first.evalue), item.cell.source)
-            said |= {"kind": _short(first.ename)[:80], "text": text}
+            text = _located(short(first.evalue), item.cell.source)
+            report |= {"kind": short(first.ename)[:80], "text": text}
         elif call.excinfo:
-            said |= {"kind": "", "text": _short(str(call.excinfo.value))}
+            report |= {"kind": "", "text": short(str(call.excinfo.value))}
         elif results:
             data = results[-1].data  # of a kernel that may send anything
             text = data.get("text/plain", "") if isinstance(data, dict) else ""
-            said["text"] = _short(text)
-        return said
+            report["text"] = short(text)
+        return report
 
     def _tell(self, item, **what):
         sockets.send(self.link, {"cell": item.cell.id, **what})
@@ -150,139 +141,3 @@ def _located(text, source):
     if not place or not 0 < int(place[1]) <= len(lines):
         return text
     return f"{text[: place.start()]}in line {place[1]}: {lines[int(place[1]) - 1]}"
-
-
-def _short(text):
-    text = _ESCAPES.sub("", str(text)).encode("utf-8", "replace").decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
-
-
-class Ended(Exception):
-    """The kernel ended while a cell ran."""
-
-
-class Supervised(RunningKernel):
-    """nbval's kernel, which notices at once when it ends, and bounds what it shows."""
-
-    def __init__(self, pid, job):
-        self.pid, self.end = pid, os.pidfd_open(pid)
-        self.most = job["output"]
-        self.shown, self.dropped, self.replied = 0, 0, None
-        self.waiting = collections.deque()
-        self.kc = BlockingKernelClient(connection_file=job["connection"])
-        self.kc.load_connection_file()
-        self.kc.start_channels(stdin=False, hb=False)
-        self.poller = zmq.Poller()
-        for channel in (self.kc.shell_channel, self.kc.iopub_channel):
-            self.poller.register(channel.socket, zmq.POLLIN)
-        self.poller.register(self.end, zmq.POLLIN)
-        self._meet()
-
-    def _meet(self):
-        """Wait until what the kernel shows arrives: it sends, heard or not."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            asked = self.kc.kernel_info()
-            try:
-                self.await_reply(asked, timeout=10)
-                self.replied = None  # only what it shows proves that it is heard
-                self.await_idle(asked, timeout=_START)
-                return
-            except queue.Empty:
-                continue
-        raise RuntimeError("the kernel does not answer")
-
-    def execute_cell_input(self, cell_input, allow_stdin=None):
-        """Start a cell; the number of its request comes back."""
-        self.shown, self.dropped, self.replied = 0, 0, None
-        self.waiting.clear()
-        return super().execute_cell_input(cell_input, allow_stdin=allow_stdin)
-
-    def get_message(self, stream, timeout=None):
-        """The next message of `shell` or `iopub`, which is emptied all the time.
-
-        Errors: `queue.Empty` after `timeout` seconds; `Ended` if the kernel has.
-        """
-        until = time.monotonic() + (1e9 if timeout is None else timeout)
-        while stream == "shell" or not self.waiting:
-            left = until - time.monotonic()
-            if left < 0:  # also where messages come faster than they are read
-                raise queue.Empty
-            if stream == "iopub" and self.replied:
-                left = min(left, _SILENCE)
-            ready = dict(self.poller.poll(max(0, left) * 1000))
-            if self.kc.iopub_channel.socket in ready:
-                self._keep(self.kc.iopub_channel.get_msg(timeout=0))
-            elif self.kc.shell_channel.socket in ready:
-                message = self.kc.shell_channel.get_msg(timeout=0)
-                self.replied = message
-                self._await_exit(message["content"])
-                if stream == "shell":
-                    return message
-            elif ready:
-                raise Ended("this cell ended the kernel")
-            elif stream == "iopub" and self.replied:
-                return self._farewell()
-            else:
-                raise queue.Empty
-        return self.waiting.popleft()
-
-    def _await_exit(self, reply):
-        """Wait for the end of a kernel that was asked to end, by `quit()` for one."""
-        payload = reply.get("payload") or ()
-        if any(one.get("source") == "ask_exit" for one in payload):
-            select.select([self.end], [], [], _DYING)
-
-    def _keep(self, message):
-        """Keep what nbval reads of a message; nothing if the cell shows too much."""
-        kind, content = message["msg_type"], message["content"]
-        if kind == "error":
-            # nbval would keep a traceback, and nobody reads it
-            content = {k: _short(content.get(k, "")) for k in ("ename", "evalue")}
-            content["traceback"] = []
-        elif kind == "status":
-            content = {"execution_state": _short(content.get("execution_state", ""))}
-        elif kind.startswith("comm_"):
-            return  # of widgets, for a browser
-        else:
-            size = len(json.dumps(content))
-            self.shown += size
-            if self.shown > self.most:
-                self.dropped += size
-                return
-        parent = {"msg_id": message["parent_header"].get("msg_id")}
-        self.waiting.append(
-            {"msg_type": kind, "parent_header": parent, "content": content}
-        )
-
-    def _farewell(self):
-        """What the kernel did not show although it replied: an error, then idle."""
-        parent, reply = self.replied["parent_header"], self.replied["content"]
-        self.replied = None
-        idle = {"execution_state": "idle"}
-        self.waiting.append(
-            {"msg_type": "status", "parent_header": parent, "content": idle}
-        )
-        if reply.get("status") != "error":
-            return self.waiting.popleft()
-        lost = {key: reply.get(key, "") for key in ("ename", "evalue")}
-        return {
-            "msg_type": "error",
-            "parent_header": parent,
-            "content": {**lost, "traceback": []},
-        }
-
-    def is_alive(self):
-        """True while the kernel runs."""
-        return not select.select([self.end], [], [], 0)[0]
-
-    def interrupt(self):
-        """Press Ctrl-C in the kernel and what it started."""
-        os.killpg(self.pid, signal.SIGINT)
-
-    def stop(self):
-        """End the kernel; what it started is ended by who started it."""
-        self.kc.stop_channels()
-        if self.is_alive():
-            signal.pidfd_send_signal(self.end, signal.SIGKILL)
-            select.select([self.end], [], [], _DYING)

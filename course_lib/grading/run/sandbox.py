@@ -12,6 +12,7 @@ import errno
 import fcntl
 import functools
 import glob
+import itertools
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 
 from course_lib.grading.run.limits import Limits
+from course_lib.system import linux
 from course_lib.system import processes as proc
 
 # from <sched.h>: new namespaces for users, mounts, processes, IPC, network, host name
@@ -43,17 +45,17 @@ def missing() -> str:
             "bwrap is not installed (Debian, Ubuntu: sudo apt-get install bubblewrap)"
         )
     try:
-        with Jail(None, Limits()):
+        with Sandbox(None, Limits()):
             return ""
-    except JailError as error:
+    except SandboxError as error:
         return str(error)
 
 
-class JailError(Exception):
+class SandboxError(Exception):
     """The sandbox could not be made."""
 
 
-class Jail:
+class Sandbox:
     """One sandbox. In it only `room` is there of the temporary folders.
 
     `room/sockets` is shared with the world outside; the rest of `room` is empty, and
@@ -70,10 +72,10 @@ class Jail:
             stderr=subprocess.PIPE,
         )
         if self._holder.stdout.read(1) != b"\n":
-            said = self._holder.stderr.read().decode(errors="replace").strip()
+            reason = self._holder.stderr.read().decode(errors="replace").strip()
             self._holder.kill()
             self.close()
-            raise JailError(f"bwrap cannot make a sandbox here: {said}")
+            raise SandboxError(f"bwrap cannot make a sandbox here: {reason}")
         [self.first] = proc.children(of=self._holder.pid)  # number 1 inside
 
     @property
@@ -94,13 +96,33 @@ class Jail:
 
     def used(self) -> int:
         """The bytes of memory that its files take, some 1 kB for each name."""
-        found = 0
+        size = 0
         for folder in (*_WRITABLE, str(self.room)):
             with contextlib.suppress(OSError):
                 disk = os.statvfs(f"/proc/{self.first}/root{folder}")
-                found += (disk.f_blocks - disk.f_bfree) * disk.f_frsize
-                found += (disk.f_files - disk.f_ffree) * 1000
-        return found
+                size += (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+                size += (disk.f_files - disk.f_ffree) * 1000
+        return size
+
+    def enter(self) -> int:
+        """Let the processes that this one forks from now on be in the sandbox.
+
+        This process itself sees the files of the sandbox, but not its processes, and
+        may do there what who made it may. The file of the users' namespace for those
+        that may not comes back.
+        """
+        first, folder = os.pidfd_open(self.first), f"/proc/{self.first}/ns"
+        users, is_root = os.open(f"{folder}/user", os.O_RDONLY), os.geteuid() == 0
+        if not is_root:
+            # bwrap makes all with one namespace of users, then another one within it
+            mounts = os.open(f"{folder}/mnt", os.O_RDONLY)
+            _join(fcntl.ioctl(mounts, _OWNER), _USER)
+            os.close(mounts)
+        _join(first, _PROCESSES | _OTHERS)
+        if not is_root:
+            # in a namespace of its own a notebook could mount more memory
+            Path("/proc/sys/user/max_user_namespaces").write_text("0")
+        return users
 
     def __enter__(self):
         return self
@@ -117,31 +139,9 @@ def stranger() -> int | None:
     return _STRANGERS + os.getpid() if os.geteuid() == 0 else None
 
 
-def enter(first: int) -> int:
-    """Let the processes that this one forks from now on be in the sandbox of `first`.
-
-    This process itself sees the files of the sandbox, but not its processes, and may do
-    there what who made it may. The file of the users' namespace for those that may not
-    comes back.
-    """
-    sandbox, folder = os.pidfd_open(first), f"/proc/{first}/ns"
-    users, is_root = os.open(f"{folder}/user", os.O_RDONLY), os.geteuid() == 0
-    if not is_root:
-        # bwrap makes all with one namespace of users, then another one within it
-        mounts = os.open(f"{folder}/mnt", os.O_RDONLY)
-        _join(fcntl.ioctl(mounts, _OWNER), _USER)
-        os.close(mounts)
-    _join(sandbox, _PROCESSES | _OTHERS)
-    if not is_root:
-        # in a namespace of its own a notebook could mount more memory
-        Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    return users
-
-
 def _join(namespace, kinds):
     """Join namespaces and close their file; joining one's own changes nothing."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(namespace, kinds) != 0 and ctypes.get_errno() != errno.EINVAL:
+    if linux.libc().setns(namespace, kinds) != 0 and ctypes.get_errno() != errno.EINVAL:
         code = ctypes.get_errno()
         raise OSError(code, f"cannot join the sandbox: {os.strerror(code)}")
     os.close(namespace)
@@ -149,20 +149,19 @@ def _join(namespace, kinds):
 
 def seal(folder: Path) -> None:
     """Let nobody in the sandbox, which this process has joined, write to a folder."""
-    libc = ctypes.CDLL(None, use_errno=True)
     # who is not root must keep what the mount forbids already
-    kept = os.statvfs(folder).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
-    flags = ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY | kept)  # the same numbers
-    if libc.mount(None, os.fsencode(folder), None, flags, None) != 0:
+    given = os.statvfs(folder).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
+    flags = ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY | given)  # the same numbers
+    if linux.libc().mount(None, os.fsencode(folder), None, flags, None) != 0:
         raise OSError(ctypes.get_errno(), f"cannot make {folder} read-only")
 
 
 def give_up_privileges(user: int | None, users: int) -> None:
     """Be this user if one is given, and keep no privilege in the sandbox.
 
-    `users` is the namespace that `enter` gave.
+    `users` is the namespace that `Sandbox.enter` gave.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = linux.libc()
     if user is None:
         _join(users, _USER)
     else:
@@ -216,8 +215,8 @@ def _shut(place, empty):
 def _shown(place):
     """A folder as it is, also where those above it are empty now."""
     above = [str(folder) for folder in reversed(Path(place).parents)][1:]
-    made = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]
-    return [*made, "--ro-bind", place, place]
+    folders = [["--perms", "0755", "--dir", folder] for folder in above]
+    return [*itertools.chain(*folders), "--ro-bind", place, place]
 
 
 @functools.cache

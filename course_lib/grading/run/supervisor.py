@@ -1,7 +1,7 @@
 """Watch over one notebook: its kernel, nbval, its limits; in the end nothing is left.
 
-The grader's link gets what `exam` reports, and last `{"end": reason}`: `done`, `limit`
-with what was exceeded, or `broken` with what the grader could not do.
+The grader's link gets what `nbval_plugin` reports, and last `{"end": reason}`: `done`,
+`limit` with what was exceeded, or `broken` with what the grader could not do.
 """
 
 import contextlib
@@ -14,7 +14,15 @@ from pathlib import Path
 
 from jupyter_client.connect import write_connection_file
 
-from course_lib.grading.run import kernel, limits, nbval_plugin, sandbox
+from course_lib.grading.run import kernel, nbval_plugin
+from course_lib.grading.run.limits import Limits, confine, excess, kill
+from course_lib.grading.run.sandbox import (
+    Sandbox,
+    SandboxError,
+    give_up_privileges,
+    seal,
+    stranger,
+)
 from course_lib.system import leftovers, linux, processes, sockets
 
 _TICK = 0.2  # seconds between two looks at memory and processes
@@ -52,39 +60,39 @@ class _Run:
 
     def __init__(self, link, job):
         self.link, self.job = link, job
-        self.limits = limits.Limits(**job["limits"])
+        self.limits = Limits(**job["limits"])
         self.room = Path(job["room"])
         self.log = os.memfd_create("nbval")
 
     def result(self):
         """How the run ended."""
         with contextlib.ExitStack() as stack:
-            self.jail = None
+            self.sandbox = None
             if self.job["sandbox"]:
-                self.jail = stack.enter_context(self._jail())
+                self.sandbox = stack.enter_context(self._make_sandbox())
             pid = self._start_kernel()
             return self._watch(self._start_nbval(pid))
 
-    def _jail(self):
+    def _make_sandbox(self):
         try:
-            return sandbox.Jail(self.room, self.limits, hidden=self.job["hidden"])
-        except (sandbox.JailError, OSError) as error:
+            return Sandbox(self.room, self.limits, hidden=self.job["hidden"])
+        except (SandboxError, OSError) as error:
             raise Unable(f"no sandbox: {error}") from None
 
     def _start_kernel(self):
         """The process id of a kernel that is ready."""
-        sockets = self.room / "sockets"
+        folder = self.room / "sockets"
         ports = {f"{name}_port": n for n, name in enumerate(_CHANNELS, start=1)}
         # sockets with names in a folder, since the sandbox has a network of its own
         file, _ = write_connection_file(
-            str(sockets / "kernel.json"),
+            str(folder / "kernel.json"),
             transport="ipc",
-            ip=str(sockets / "kernel"),
+            ip=str(folder / "kernel"),
             **ports,
         )
-        self.user = sandbox.stranger() if self.jail else None
+        self.user = stranger() if self.sandbox else None
         if self.user is not None:
-            for path in (sockets, file):
+            for path in (folder, file):
                 os.chown(path, self.user, self.user)
         number, ready = os.pipe(), os.pipe()
         self.carrier = os.fork()
@@ -92,12 +100,12 @@ class _Run:
             _carry(self, number[1], ready[1])
         for pipe in (number, ready):
             os.close(pipe[1])
-        with open(number[0], "rb") as one, open(ready[0], "rb") as other:
-            pid, said = one.read(), b"it did not answer"
-            if select.select([other], [], [], _STARTING)[0]:
-                said = other.read() or b"it ended"
-        if said != kernel.READY or not pid:
-            raise Unable(f"the kernel cannot start: {said.decode(errors='replace')}")
+        with open(number[0], "rb") as pids, open(ready[0], "rb") as answers:
+            pid, answer = pids.read(), b"it did not answer"
+            if select.select([answers], [], [], _STARTING)[0]:
+                answer = answers.read() or b"it ended"
+        if answer != kernel.READY or not pid:
+            raise Unable(f"the kernel cannot start: {answer.decode(errors='replace')}")
         return int(pid)
 
     def _start_nbval(self, pid):
@@ -126,54 +134,53 @@ class _Run:
             if self.link in busy:
                 raise Unable("the grader was interrupted")
             if ended in busy:
-                return self._told(nbval)
-            files = self.jail.used() if self.jail else 0
+                return self._end(nbval)
+            files = self.sandbox.used() if self.sandbox else 0
             pids = self._members(nbval)
-            too_much = limits.excess(pids, self.limits, files=files, reader=nbval)
+            too_much = excess(pids, self.limits, files=files, reader=nbval)
             if not too_much and time.monotonic() > until:
                 too_much = f"{self.limits.total:g} seconds for the whole notebook"
             if too_much:
                 self._kill_members(nbval)
-                limits.kill([nbval])  # before it reads what they still sent
+                kill([nbval])  # before it reads what they still sent
                 return {"end": "limit", "why": too_much}
 
-    def _told(self, nbval):
-        if self.jail and self.jail.ended():
+    def _end(self, nbval):
+        if self.sandbox and self.sandbox.ended():
             raise Unable("the sandbox was ended from outside")
         code = processes.exit_code(nbval)
         if code in (0, 1, 2):  # all passed, some failed, it stopped early
             return {"end": "done"}
-        said = os.pread(self.log, 1 << 16, 0).decode(errors="replace")[-4000:]
-        raise Unable(f"nbval ended with exit code {code}: {said}")
+        log = os.pread(self.log, 1 << 16, 0).decode(errors="replace")[-4000:]
+        raise Unable(f"nbval ended with exit code {code}: {log}")
 
     def _members(self, nbval):
-        own = self.jail.processes if self.jail else set()
-        own |= {self.carrier, nbval}
-        found = processes.descendants() - own
-        return {pid for pid in found if processes.state(pid) not in (None, "Z")}
+        ours = self.sandbox.processes if self.sandbox else set()
+        pids = processes.descendants() - ours - {self.carrier, nbval}
+        return {pid for pid in pids if processes.state(pid) not in (None, "Z")}
 
     def _kill_members(self, nbval):
-        while found := self._members(nbval):
-            limits.kill(found)
+        while pids := self._members(nbval):
+            kill(pids)
 
 
 def _carry(run, number, ready):
     """In a process between: join the sandbox, fork the kernel, wait for its end."""
     try:
         _let_go({number, ready})
-        users = sandbox.enter(run.jail.first) if run.jail else -1
-        told = os.pipe()
+        users = run.sandbox.enter() if run.sandbox else -1
+        answer = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _let_go({told[1], users})
-            _be_kernel(run, told[1], users)
+            _let_go({answer[1], users})
+            _be_kernel(run, answer[1], users)
         os.write(number, b"%d" % pid)
         os.close(number)
-        os.close(told[1])
-        said = os.read(told[0], 8000)  # of one write; its own forks keep this open
-        if run.jail:
-            sandbox.seal(run.room / "sockets")
-        os.write(ready, said)
+        os.close(answer[1])
+        text = os.read(answer[0], 8000)  # of one write; its own forks keep this open
+        if run.sandbox:
+            seal(run.room / "sockets")
+        os.write(ready, text)
         os.close(ready)
         os.waitpid(pid, 0)
     except BaseException:
@@ -185,9 +192,9 @@ def _carry(run, number, ready):
 def _be_kernel(run, ready, users):
     try:
         run.job = None  # it names what others handed in
-        limits.confine(run.limits, alone=bool(run.jail))
-        if run.jail:
-            sandbox.give_up_privileges(run.user, users)
+        confine(run.limits, alone=bool(run.sandbox))
+        if run.sandbox:
+            give_up_privileges(run.user, users)
         kernel.main(run.room, ready=ready)
     except BaseException:
         os.write(ready, traceback.format_exc()[-4000:].encode())

@@ -1,9 +1,8 @@
-"""The notebook that is run: merged cells, some of them taken out, canaries below."""
+"""Checks that must fail: each once more, with the stub in place of its answer."""
 
 import builtins
 import copy
 import re
-from collections.abc import Mapping
 
 from course_lib.grading.notebook import cells
 from course_lib.grading.notebook.assignment import role
@@ -13,7 +12,7 @@ from course_lib.grading.notebook.merging import Merged
 def canaries(merged: Merged) -> list[dict]:
     """Each check once more, below the stubs of its answers: it must fail there."""
     by_id = {cell["id"]: cell for cell in merged.assignment.cells}
-    forget, made, taken = _forget(merged), [], set()
+    forget, below, taken = _forget(merged), [], set()
     for check in merged.assignment.checks:
         for answer in merged.assignment.answers(check.cell):
             name = cells.free(f"stub-{answer['id']}", taken)
@@ -21,9 +20,9 @@ def canaries(merged: Merged) -> list[dict]:
             stub = _bare(answer) | {"id": name}
             if not _complete(stub["source"]):
                 stub["source"] = forget + stub["source"]
-            made.append(stub)
-        made.append(_bare(by_id[check.cell]) | {"id": f"canary-{check.cell}"})
-    return made
+            below.append(stub)
+        below.append(_bare(by_id[check.cell]) | {"id": f"canary-{check.cell}"})
+    return below
 
 
 def _complete(stub):
@@ -38,9 +37,9 @@ def _complete(stub):
 
 def _bare(cell):
     """A copy that no other grader takes for the cell itself."""
-    made = copy.deepcopy(cell)
-    made["metadata"].pop("nbgrader", None)
-    return made
+    bare = copy.deepcopy(cell)
+    bare["metadata"].pop("nbgrader", None)
+    return bare
 
 
 def _forget(merged):
@@ -56,20 +55,3 @@ def _forget(merged):
         if cell["id"] in merged.learners:
             names |= {*cells.defined(cell["source"], nested=True)}
     return f"[globals().pop(name, None) for name in {sorted(names - given)}];\n"
-
-
-def notebook(
-    merged: Merged, *, canary: bool = False, replaced: Mapping[str, str] | None = None
-) -> dict:
-    """The notebook to run, with the canaries at its end if they are wanted.
-
-    `replaced` has, for the id of a cell that must not run again, the sentence with
-    which that cell raises instead.
-    """
-    found = copy.deepcopy(merged.cells) + (canaries(merged) if canary else [])
-    for cell in found:
-        if cell["id"] in (replaced or {}):
-            cell["source"] = f"raise RuntimeError({replaced[cell['id']]!r})"
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": found}
