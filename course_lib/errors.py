@@ -49,7 +49,10 @@ class LaunchInterrupted(_Shown, KeyboardInterrupt):
 
 
 def last_error() -> LaunchError:
-    """The error of the last failed launch; its `details` are the whole traceback."""
+    """The error of the last failed launch; its `details` are the whole traceback.
+
+    Errors: `UsageError` if no launch has failed.
+    """
     if LaunchError.last is None:
         raise UsageError("no launch has failed in this notebook")
     return LaunchError.last

@@ -178,7 +178,10 @@ class Hint:
 
 
 def hint(exercise: str = "", number: int | None = None) -> Hint:
-    """The next hint for an exercise, or the hint of that number (from 1)."""
+    """The next hint for an exercise, or the hint of that number (from 1).
+
+    Errors: `UsageError` for an unknown exercise or number; it lists those there are.
+    """
     task = _find(exercise)
     count = len(task.hints)
     if number is not None and number not in range(1, count + 1):
