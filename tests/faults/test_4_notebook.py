@@ -89,14 +89,14 @@ def interrupted(self):
     signal.raise_signal(signal.SIGINT)
     close(self)
 server.WarmHost.close = interrupted"""
-IN_WAITING = """receive, calls = server.wire.receive, []
+IN_WAITING = """receive, calls = server.sockets.receive, []
 def interrupted(link):
     message = receive(link)
     if message[0] is None:
-        server.wire.receive = receive
+        server.sockets.receive = receive
         signal.raise_signal(signal.SIGINT)
     return message
-server.wire.receive = interrupted"""
+server.sockets.receive = interrupted"""
 
 
 @pytest.mark.parametrize(

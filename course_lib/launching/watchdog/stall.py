@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.stacks import Frame, is_learners, main_stack
 from course_lib.system.processes import Activity
@@ -140,7 +141,7 @@ def _idles(stack):
     return (
         (end.function == "_worker" and end.file.endswith(_POOL))
         or (end.function == "wait" and end.file.endswith(_THREADING) and foreign)
-        or any(_LOADER in file or file.endswith("answers.py") for file in files)
+        or any(_LOADER in file or file == responder.__file__ for file in files)
     )
 
 
