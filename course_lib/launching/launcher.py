@@ -294,12 +294,12 @@ def _counted(ranks):
 def _host():
     """What starts the ranks on this system."""
     if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
-        from course_lib.launching.server import WarmHost
+        from course_lib.launching.server import ForkedHost
 
-        return WarmHost
-    from course_lib.launching.spawn import PlainHost
+        return ForkedHost
+    from course_lib.launching.spawn import SpawnedHost
 
-    return PlainHost
+    return SpawnedHost
 
 
 def _file():

@@ -101,12 +101,17 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
-    # torch has hundreds, slow to run; to free them would copy the pages they are in
-    _forgotten.append(weakref.finalize._registry)
-    weakref.finalize._registry = {}
+    forget_finalizers()
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.enable()
+
+
+def forget_finalizers() -> None:
+    """Drop the `weakref.finalize` of the process that forked this one."""
+    # torch has hundreds, slow to run; to free them would copy the pages they are in
+    _forgotten.append(weakref.finalize._registry)
+    weakref.finalize._registry = {}
 
 
 def _report(place, setup, body, *, result):

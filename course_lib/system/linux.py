@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from course_lib.system import leftovers, processes
 
@@ -85,11 +85,12 @@ def keep_together(megabytes: int = 64) -> None:
     _kept.extend(pieces[::500])  # a piece in each part, or it would be given back
 
 
-def use_huge_pages() -> None:
+def use_huge_pages() -> Iterator[None]:
     """Move this process's own memory into pages of 2 MiB, where the system has them.
 
     A fork copies the table of pages, not the pages: with large ones it takes a third of
-    the time, and so does the end of the forked process.
+    the time, and so does the end of the forked process. It goes on page by page, with
+    milliseconds for each.
     """
     madvise = libc().madvise
     with open("/proc/self/maps") as file:
@@ -100,6 +101,7 @@ def use_huge_pages() -> None:
             # page by page, since one that cannot be moved ends the call
             for start in range(-(-first // _HUGE) * _HUGE, last - _HUGE + 1, _HUGE):
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
+                yield
 
 
 def kill_children() -> set[int]:

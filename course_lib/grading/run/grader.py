@@ -172,7 +172,7 @@ class Grader:
             if self.closed:
                 raise Stopped
             try:
-                link = template.start({"folder": str(folder)})
+                link = template.supervise(folder)
             except OSError:
                 said = template.last_words()
                 raise GraderError(f"its template ended: {said}") from None
@@ -193,7 +193,7 @@ class Grader:
             self.closed = True
             for link in self.links:
                 with contextlib.suppress(OSError):
-                    link.shutdown(socket.SHUT_WR)  # a proctor ends all, then answers
+                    link.shutdown(socket.SHUT_WR)  # a supervisor ends all, then answers
             self.turn.wait_for(lambda: not self.links, timeout=_PATIENCE)
             for template in self.templates:
                 if template is not self.borrowed:

@@ -26,12 +26,14 @@ class Unable(Exception):
     """Something that the grader needs could not be done."""
 
 
-def main(link, folder: Path) -> None:
+def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
     born, family = time.time(), set()
     try:
         os.setsid()
         linux.adopt_orphans()
+        os.close(owner)  # whose end closes the link, too
+        folder = Path(arguments["folder"])
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
         end = _Run(link, job).result()
     except Unable as error:
