@@ -16,7 +16,7 @@ import time
 import traceback
 
 from course_lib.launching import rank_process, rendezvous
-from course_lib.system import leftovers, linux, sockets
+from course_lib.system import linux, processes, sockets
 
 _kept = []  # the store: to close it in order takes longer than to start a rank
 
@@ -38,7 +38,7 @@ def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> Non
         try:
             family = linux.kill_children()
             if len(family) > len(ranks):  # a rank alone shares nothing
-                leftovers.remove(family, born)
+                processes.remove_leftovers(family, born)
         finally:
             link.close()
             os._exit(0)

@@ -19,7 +19,8 @@ from course_lib.errors import (
 from course_lib.launching import failures, payload, rank_process, spec
 from course_lib.launching.console import Screen
 from course_lib.launching.results import Results
-from course_lib.launching.watchdog import explain, probe
+from course_lib.launching.watchdog import explain
+from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.system import linux, signals
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
@@ -90,7 +91,7 @@ class _Launch:
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
-        self.inquiry = probe.Inquiry(lambda: self._step(0.01))
+        self.watchdog = Watchdog(lambda: self._step(0.01))
         self.events = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
 
@@ -119,23 +120,23 @@ class _Launch:
     def _start_rank(self, rank):
         read, write = os.pipe()
         pipe, result = open(read, "rb", buffering=0), _file()
-        witness = probe.Witness(_file())
+        probe = RankProbe(_file())
         os.set_blocking(read, False)
         self.written.append(result)
-        self.inquiry.witnesses.append(witness)
+        self.watchdog.probes.append(probe)
         self.pipes.append(pipe)
         self.events.register(pipe, selectors.EVENT_READ, rank)
-        self.host.start_rank(rank, [write, result.fileno(), *witness.files()])
+        self.host.start_rank(rank, [write, result.fileno(), *probe.files()])
         os.close(write)
-        witness.given()
+        probe.given()
 
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
         timeout = self.asked.timeout
         while self._running():
             self._step(0.02)
-            if standings := self.inquiry.stall(set(self.ends)):
-                text, where = self._end("stood still, no rank can go on", standings)
+            if states := self.watchdog.stall(set(self.ends)):
+                text, where = self._end("stood still, no rank can go on", states)
                 raise LaunchStalled(text, kind="stalled", where=where) from None
             late = timeout and time.monotonic() > self.since + timeout
             # on a busy machine all may have ended in the step that found it late
@@ -158,7 +159,7 @@ class _Launch:
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
             else:
-                self.inquiry.pids[message["rank"]] = message["pid"]
+                self.watchdog.pids[message["rank"]] = message["pid"]
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -175,7 +176,7 @@ class _Launch:
             record = {"status": "returned"}  # the value is read when all have ended
         else:
             record = _load(self.written[rank])
-        self.ends[rank] = failures.End(rank, code, at, record)
+        self.ends[rank] = failures.RankExit(rank, code, at, record)
 
     def _failed(self):
         """How the ranks ended that have failed."""
@@ -189,23 +190,23 @@ class _Launch:
         if time.monotonic() - min(end.at for end in failed) > _PATIENCE:
             return True
         known = failures.settled(self.ends.values())
-        return known and self.inquiry.arrived(set(self.ends))
+        return known and self.watchdog.arrived(set(self.ends))
 
     def _fail(self):
-        standings = self._standings()
+        states = self._states()
         self._stop()
         self.screen.close("failed")
         raise failures.explain(
             list(self.ends.values()),
-            _stacks(standings),
-            made={one.rank: one.made for one in standings},
+            _stacks(states),
+            num_calls={one.rank: one.num_calls for one in states},
             name=self.name,
-            states={one.rank: one.state for one in standings},
+            states={one.rank: one.state for one in states},
         ) from None
 
-    def _standings(self):
+    def _states(self):
         """Where all ranks are, before they are stopped."""
-        return self.inquiry.standings(set(self.ends), self.host)
+        return self.watchdog.states(set(self.ends), self.host)
 
     def interrupted(self):
         """A message that tells where the ranks were; they are stopped then."""
@@ -214,16 +215,16 @@ class _Launch:
         when = "after they had ended" if self.pipes else "before they were started"
         return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
 
-    def _end(self, what, standings=None):
+    def _end(self, what, states=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        standings = standings or self._standings()
+        states = states or self._states()
         self._stop()
         self.screen.close(what)
         lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
-        lines += explain.table(standings)
+        lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
-        why = explain.reason(standings).replace(". ", ".\n")
-        return "\n".join(lines + (["", why] if why else [])), _stacks(standings)
+        why = explain.reason(states).replace(". ", ".\n")
+        return "\n".join(lines + (["", why] if why else [])), _stacks(states)
 
     def results(self):
         """What the ranks returned."""
@@ -236,7 +237,7 @@ class _Launch:
         self.screen.close(f"{time.monotonic() - self.began:.2f} s")
         return Results(
             [record["value"] for record in records],
-            output=[tape.text for tape in self.screen.tapes],
+            output=[text.whole for text in self.screen.texts],
             seconds=[record["seconds"] for record in records],
             trace=self._merged(records),
             title=f"{self.title}, {self.screen.state}",
@@ -254,7 +255,7 @@ class _Launch:
         """End all processes of the launch, and close its files; again does no harm."""
         self._stop()
         self.events.close()
-        files = [self.listener, self.setup, self.body, self.inquiry]
+        files = [self.listener, self.setup, self.body, self.watchdog]
         for file in (*files, *self.written, *self.pipes):
             file.close()
 
@@ -282,9 +283,9 @@ def describe(world_size: int) -> str:
     return f"{count} on the CPU, one thread each{why}"
 
 
-def _stacks(standings):
+def _stacks(states):
     """The stack of each rank that still ran."""
-    return {one.rank: list(one.frames) for one in standings if one.frames}
+    return {one.rank: list(one.frames) for one in states if one.frames}
 
 
 def _counted(ranks):

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 
-from course_lib.system import leftovers, processes
+from course_lib.system import processes
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
@@ -19,7 +19,7 @@ _kept = []
 
 
 def available() -> bool:
-    """True where the kernel has what the process server needs (Linux 5.3 or newer)."""
+    """True where the kernel has what the fork server needs (Linux 5.3 or newer)."""
     try:
         os.close(os.pidfd_open(os.getpid()))
         os.close(os.memfd_create("course_lib"))
@@ -112,7 +112,7 @@ def kill_children() -> set[int]:
     while _reap(family) and time.monotonic() < until:
         for pid in processes.descendants():
             family.add(pid)
-            if not leftovers.tidies(pid):
+            if not processes.tidies(pid):
                 _kill(pid)
         time.sleep(0.005)
     # orphans come to us when their parent ends

@@ -15,7 +15,7 @@ from pathlib import Path
 from jupyter_client.connect import write_connection_file
 
 from course_lib.grading.run import kernel, limits, nbval_plugin, sandbox
-from course_lib.system import leftovers, linux, processes, sockets
+from course_lib.system import linux, processes, sockets
 
 _TICK = 0.2  # seconds between two looks at memory and processes
 _CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
@@ -43,7 +43,7 @@ def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     finally:
         with contextlib.suppress(OSError):
             family = linux.kill_children()
-            leftovers.remove(family, born)
+            processes.remove_leftovers(family, born)
         with contextlib.suppress(OSError):
             sockets.send(link, end)
         os._exit(0)
