@@ -22,6 +22,7 @@ from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.system import linux, signals
+from course_lib.text import many
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
 _PATIENCE = 1.0
@@ -208,19 +209,23 @@ class _Launch:
         """Where all ranks are, before they are stopped."""
         return self.watchdog.states(set(self.ends), self.host)
 
+    @property
+    def _who(self):
+        return f"{self.name} on {many(self.world_size, 'rank')}"
+
     def interrupted(self):
         """A message that tells where the ranks were; they are stopped then."""
         if self.host:
             return self._end("interrupted")[0]
         when = "after they had ended" if self.pipes else "before they were started"
-        return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
+        return f"{self._who}: interrupted {when}"
 
     def _end(self, what, states=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
         states = states or self._states()
         self._stop()
         self.screen.close(what)
-        lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
+        lines = [f"{self._who}: {what}", ""]
         lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
         why = explain.reason(states).replace(". ", ".\n")
@@ -271,25 +276,16 @@ class _Launch:
 
 def describe(world_size: int) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
-    count = _counted(world_size)
-    gpus = torch.cuda.device_count()
+    count, gpus = many(world_size, "rank"), torch.cuda.device_count()
     if gpus >= world_size:
         return f"{count}, one GPU each"
-    why = (
-        f": {gpus} GPU{'s' if gpus > 1 else ''} cannot serve one per rank"
-        if gpus
-        else ""
-    )
+    why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
     return f"{count} on the CPU, one thread each{why}"
 
 
 def _stacks(states):
     """The stack of each rank that still ran."""
     return {one.rank: list(one.frames) for one in states if one.frames}
-
-
-def _counted(ranks):
-    return f"{ranks} rank{'s' if ranks > 1 else ''}"
 
 
 def _host():

@@ -17,16 +17,7 @@ from course_lib.errors import LaunchError
 from course_lib.system import sockets
 
 # read when torch or its libraries are imported: a change needs a new server
-_IMPORTED = (
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "KMP_",
-    "TORCH_",
-    "PYTORCH_",
-    "LD_",
-    "PYTHON",
-)
+_IMPORTED = ("OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH_", "PYTORCH_", "LD_", "PYTHON")
 # scikit-learn sets them as it is imported, in a rank as well
 _SET_BY_IMPORTS = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
 # c10d warns of every name that it cannot look up; a learner can set it otherwise

@@ -7,15 +7,12 @@ to import, and lacks the exit code of a zombie, threads' times in ns, signal han
 import contextlib
 import glob
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable
 from typing import NamedTuple
 
 _TIDY = ("torch_shm_manager", "multiprocessing.resource_tracker")
-_TENSORS = "/dev/shm/torch_*"
-_MAKER = re.compile(r"/torch_(\d+)_")
 _SOCKETS = "torch-shm-dir-*/manager.sock"
 
 
@@ -67,54 +64,39 @@ def _below(pid, parents):
 
 
 def _parents():
-    return {int(name): _parent(name) for name in _names("/proc") if name.isdigit()}
+    pids = [int(name) for name in _names("/proc") if name.isdigit()]
+    return {pid: int(fields[1]) for pid in pids if (fields := _stat(pid))}
 
 
 def resident(pid: int) -> int:
     """The bytes of memory that a process has, shared ones included."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+    pages = _read(f"/proc/{pid}/statm").split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
 
 
 def proportional(pid: int) -> int:
     """The bytes of memory of a process, what several share divided among them."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup") as file:
-            rows = dict(line.split(":", 1) for line in file if ":" in line[:20])
-    except OSError:  # it has ended, or may not be looked into
-        return 0
-    return int(rows["Pss"].split()[0]) << 10
+    size = _field(f"/proc/{pid}/smaps_rollup", "Pss")
+    return int(size.removesuffix("kB")) << 10 if size else 0
 
 
 def held(pids: Iterable[int]) -> int:
     """The bytes of the files without a name in memory that processes have open."""
-    found = {}
+    sizes = {}
     for pid in pids:
         for number in _names(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{number}"
             with contextlib.suppress(OSError):  # closed meanwhile
                 if os.readlink(path).startswith("/memfd:"):
                     file = os.stat(path)
-                    found[file.st_dev, file.st_ino] = file.st_blocks * 512
-    return sum(found.values())
+                    sizes[file.st_dev, file.st_ino] = file.st_blocks * 512
+    return sum(sizes.values())
 
 
 def catches(pid: int, number: int) -> bool:
     """True if a process has a handler for this signal, which would end it otherwise."""
-    try:
-        with open(f"/proc/{pid}/status") as file:
-            fields = dict(line.split(":", 1) for line in file)
-    except OSError:
-        return False
-    return bool(int(fields["SigCgt"], 16) >> (number - 1) & 1)
-
-
-def _parent(pid):
-    fields = _stat(pid)
-    return int(fields[1]) if fields else None
+    caught = _field(f"/proc/{pid}/status", "SigCgt") or "0"
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def _stat(pid):
@@ -139,11 +121,7 @@ def _fields(path):
 
 def runnable(pid: int) -> float:
     """The seconds that a process's main thread computed, or waited for a core to."""
-    try:
-        with open(f"/proc/{pid}/schedstat") as file:
-            computed, waited, _ = file.read().split()
-    except (OSError, ValueError):  # it has ended, or this is not Linux
-        return 0.0
+    computed, waited, _ = _read(f"/proc/{pid}/schedstat").split() or (0, 0, 0)
     return (int(computed) + int(waited)) / 1e9
 
 
@@ -196,9 +174,9 @@ def remove_leftovers(makers: set[int], since: float) -> None:
 
     Only folders made after the time `since` count: they are of this launch.
     """
-    for path in glob.glob(_TENSORS):
-        maker = _MAKER.search(path)
-        if maker and int(maker[1]) in makers:
+    # torch_PID_..., named by the process that made it
+    for maker in makers:
+        for path in glob.glob(f"/dev/shm/torch_{maker}_*"):
             with contextlib.suppress(OSError):
                 os.unlink(path)
     in_use = _read("/proc/net/unix")
@@ -215,7 +193,14 @@ def _sockets():
         return []
 
 
+def _field(path, name):
+    """What stands behind `name:` in a file; "" if the process has ended."""
+    rows = (line.partition(":") for line in _read(path).splitlines())
+    return next((value.strip() for key, _, value in rows if key == name), "")
+
+
 def _read(path):
+    """The text of a file; "" if the process has ended, or this is not Linux."""
     try:
         # the names of sockets and programs may be any bytes
         with open(path, errors="replace") as file:

@@ -6,7 +6,7 @@ from course_lib.launching.watchdog import mismatch
 from course_lib.launching.watchdog.mismatch import SAME
 from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import is_learners, whereabouts
-from course_lib.text import ranks_named, signal_name
+from course_lib.text import many, ranks_named, signal_name
 
 _JOINS = ("init_process_group", "new_group")
 _PAIRS = {
@@ -153,15 +153,13 @@ def _returned(returned, waiting):
             f" for a message of {theirs}: each send needs a recv on the other state."
         )
     counts = {state.num_calls for state in returned}
-    count = f" after {_calls(counts.pop())}" if len(counts) == 1 else ""
+    count = (
+        f" after {many(counts.pop(), 'collective call')}" if len(counts) == 1 else ""
+    )
     return (
         f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
         f" {_wait(waiting)} for {theirs}. {SAME}{_skipped(waiting)}"
     )
-
-
-def _calls(number):
-    return f"{number} collective call{'' if number == 1 else 's'}"
 
 
 def _unpaired(waiting):
