@@ -2,6 +2,7 @@
 
 import pytest
 
+from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, Watch, rank_state
 from course_lib.stacks import Frame
@@ -199,6 +200,12 @@ def test_threads_of_libraries_do_not_count():
     pool = [Frame("/lib/python3/concurrent/futures/thread.py", 1, "_worker")]
     feed = [Frame("/lib/queues.py", 1, "_feed"), Frame(THREADING, 1, "wait")]
     assert stands(bar, pool, feed, collective("barrier")).state == "waits"
+
+
+def test_the_thread_that_answers_for_a_rank_does_not_count(monkeypatch):
+    monkeypatch.setattr(responder, "__file__", "/course/responder.py")
+    answers = [Frame(THREADING, 1, "run"), Frame(responder.__file__, 2, "_answer")]
+    assert stands(answers, collective("barrier")).state == "waits"
 
 
 def test_a_timer_may_yet_wake_the_others():

@@ -18,7 +18,7 @@ import traceback
 from course_lib.launching import rank_process, rendezvous
 from course_lib.system import linux, processes, sockets
 
-_kept = []  # the store: to close it in order takes longer than to start a rank
+_stores = []  # the store: to close it in order takes longer than to start a rank
 
 
 def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
@@ -67,7 +67,7 @@ def _run(link, job, *, files, owner, ranks):
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
         sockets.send(link, {"rank": rank, "pid": pid})
-    _kept.append(rendezvous.serve_store(job["port"], listener))
+    _stores.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
 
 

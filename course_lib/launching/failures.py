@@ -44,11 +44,11 @@ class RankExit:
     @property
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
-        said = self.record.get("status")
-        if said in ("raised", "exited", "unsendable"):
-            return said
-        if said == "returned" and self.code == 0:
-            return said
+        status = self.record.get("status")
+        if status in ("raised", "exited", "unsendable"):
+            return status
+        if status == "returned" and self.code == 0:
+            return status
         return "killed" if self.code < 0 else "left"
 
     @property
@@ -206,13 +206,13 @@ def _signal(number):
 def _others(stacks, states, name):
     """Where the other ranks were that had not ended, a line each."""
     # of these there is no line of the learner's, and this is why
-    known = {
+    reasons = {
         "starts": f"had not begun {name} yet",
         "ends": f"had left {name} already",
         "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
         "works": "did not say in time where it was",
     }
-    lines = {rank: known[state] for rank, state in states.items() if state in known}
+    lines = {rank: reasons[state] for rank, state in states.items() if state in reasons}
     for rank, frames in stacks.items():
         if any(map(is_learners, frames)) or states.get(rank) in ("works", "waits"):
             lines[rank] = f"was stopped in {whereabouts(frames)}"

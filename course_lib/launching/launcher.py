@@ -46,7 +46,7 @@ def launch(
     other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
     """
     refuse_inside_rank()
-    asked = spec.check(
+    request = spec.check(
         fn,
         args=args,
         kwargs=kwargs,
@@ -55,13 +55,13 @@ def launch(
         timeout=timeout,
         nodes=nodes,
     )
-    return run(asked)
+    return run(request)
 
 
-def run(asked: spec.Request, *, quiet: bool = False) -> Results:
+def run(request: spec.Request, *, quiet: bool = False) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints."""
     with signals.at_most_one():
-        launched = _Launch(asked, quiet=quiet)
+        launched = _Launch(request, quiet=quiet)
         try:
             launched.start()
             launched.follow()
@@ -86,9 +86,9 @@ def refuse_inside_rank(called: str = "launch()") -> None:
 class _Launch:
     """One launch in flight: processes, their pipes and files, what is known of them."""
 
-    def __init__(self, asked, *, quiet):
-        self.quiet = quiet
-        self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
+    def __init__(self, request, *, quiet):
+        self.request, self.quiet = request, quiet
+        self.name, self.world_size = request.name, request.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
@@ -98,13 +98,13 @@ class _Launch:
 
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
-        payload.pack(self.asked, file=self.body)
+        payload.pack(self.request, file=self.body)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
         job = {
             "world_size": self.world_size,
             "port": self.listener.getsockname()[1],
-            "trace": self.asked.trace,
+            "trace": self.request.trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host()
@@ -133,7 +133,7 @@ class _Launch:
 
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
-        timeout = self.asked.timeout
+        timeout = self.request.timeout
         while self._running():
             self._step(0.02)
             if states := self.watchdog.stall(set(self.ends)):
@@ -190,8 +190,8 @@ class _Launch:
             return False
         if time.monotonic() - min(end.at for end in failed) > _PATIENCE:
             return True
-        known = failures.settled(self.ends.values())
-        return known and self.watchdog.arrived(set(self.ends))
+        explained = failures.settled(self.ends.values())
+        return explained and self.watchdog.arrived(set(self.ends))
 
     def _fail(self):
         states = self._states()
@@ -200,9 +200,9 @@ class _Launch:
         raise failures.explain(
             list(self.ends.values()),
             _stacks(states),
-            num_calls={one.rank: one.num_calls for one in states},
+            num_calls={state.rank: state.num_calls for state in states},
             name=self.name,
-            states={one.rank: one.state for one in states},
+            states={state.rank: state.state for state in states},
         ) from None
 
     def _states(self):
@@ -249,7 +249,7 @@ class _Launch:
         )
 
     def _merged(self, records):
-        if not self.asked.trace:
+        if not self.request.trace:
             return None
         from course_lib.tracing.events import merge
 
@@ -285,7 +285,7 @@ def describe(world_size: int) -> str:
 
 def _stacks(states):
     """The stack of each rank that still ran."""
-    return {one.rank: list(one.frames) for one in states if one.frames}
+    return {state.rank: list(state.frames) for state in states if state.frames}
 
 
 def _host():

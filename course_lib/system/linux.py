@@ -15,7 +15,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
-_kept = []
+_pieces = []
 
 
 def available() -> bool:
@@ -52,12 +52,12 @@ def meet_without_files() -> None:
     """
     from multiprocessing import connection
 
-    made, usual = itertools.count(), connection.arbitrary_address
+    numbers, usual = itertools.count(), connection.arbitrary_address
 
     def arbitrary_address(family):
         if family != "AF_UNIX":
             return usual(family)
-        return f"\0course_lib-{os.getpid()}-{next(made)}"
+        return f"\0course_lib-{os.getpid()}-{next(numbers)}"
 
     connection.arbitrary_address = arbitrary_address
 
@@ -77,12 +77,12 @@ def keep_together(megabytes: int = 64) -> None:
 
     Otherwise each megabyte of them lies between two libraries that were loaded.
     """
-    if _kept:
+    if _pieces:
         return
     pieces = [None] * (megabytes << 20 >> 9)  # as it grew, it would lie between them
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)
-    _kept.extend(pieces[::500])  # a piece in each part, or it would be given back
+    _pieces.extend(pieces[::500])  # a piece in each part, or it would be given back
 
 
 def use_huge_pages() -> Iterator[None]:

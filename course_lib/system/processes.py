@@ -138,13 +138,13 @@ class Activity(NamedTuple):
 
 def together(own: Activity | None, family: Iterable[int]) -> Activity | None:
     """The activity of a process with that of its family: busy if any of them is."""
-    others = [one for one in map(activity, family) if one]
+    others = [other for other in map(activity, family) if other]
     if own is None or not others:
         return own
-    seconds = own.seconds + sum(one.seconds for one in others)
-    busy = [one.state for one in others if one.state in ("R", "D")]
+    seconds = own.seconds + sum(other.seconds for other in others)
+    busy = [other.state for other in others if other.state in ("R", "D")]
     state = busy[0] if busy and own.state == "S" else own.state
-    groups = own.groups + sum(one.groups for one in others)
+    groups = own.groups + sum(other.groups for other in others)
     return Activity(state, seconds, groups)
 
 

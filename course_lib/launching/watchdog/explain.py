@@ -55,7 +55,7 @@ def _line(state):
 def _rows(place, ranks):
     state, call, line, forked = place
     many = len(ranks) > 1
-    said = {
+    words = {
         "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
         "works": f"{'were' if many else 'was'} in {line}",
         "starts": f"{'have' if many else 'has'} not begun",
@@ -63,7 +63,7 @@ def _rows(place, ranks):
         "stopped": f"{'are' if many else 'is'} stopped",
         "returned": f"{'have' if many else 'has'} returned",
     }
-    yield f"{ranks_named(ranks)} {said[state]}"
+    yield f"{ranks_named(ranks)} {words[state]}"
     for line, count in forked:
         yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
 

@@ -14,14 +14,13 @@ def find(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
     Nothing if all ranks have called the same.
     """
     # a rank that could not answer knows none of its groups
-    known = [state for state in waiting if state.members]
+    informed = [state for state in waiting if state.members]
     calls = {
         state.rank: {(call.group, call.number): call for call in state.calls}
-        for state in known
+        for state in informed
     }
-    for group in sorted(
-        {group for numbered in calls.values() for group, _ in numbered}
-    ):
+    groups = {group for numbered in calls.values() for group, _ in numbered}
+    for group in sorted(groups):
         members = [
             rank for rank in _members(group, waiting, world_size) if rank in calls
         ]

@@ -32,7 +32,7 @@ class RankProbe:
         self.file = file
         self.socket, self._theirs = socket.socketpair()
         self.socket.setblocking(False)
-        self._heard, self._told, self.answer = b"", set(), Answer()
+        self._heard, self._words, self.answer = b"", set(), Answer()
         self.waits = False  # for an answer
         self.children = []  # stacks of the processes that the rank forked
         self.ended = []  # and the exit codes of those for which it has not waited
@@ -49,7 +49,7 @@ class RankProbe:
         """Forget the last stacks; ask a rank that can answer."""
         self.listen()
         self.answer = self.answer._replace(stacks=())
-        self.waits = b"" in self._told
+        self.waits = b"" in self._words
         if self.waits:
             with suppress(OSError):
                 self.socket.send(b"?")
@@ -62,7 +62,7 @@ class RankProbe:
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
             if line in (b"", responder.BEGUN, responder.LEFT):
-                self._told.add(line)
+                self._words.add(line)
                 continue
             with suppress(ValueError):  # two threads of the rank spoke at once
                 self.answer, self.waits = responder.understand(line), False
@@ -70,9 +70,9 @@ class RankProbe:
     @property
     def state(self) -> str:
         """`starts`, `works` or `ends`: before, in or after the function of the rank."""
-        if responder.LEFT in self._told:
+        if responder.LEFT in self._words:
             return "ends"
-        return "works" if responder.BEGUN in self._told else "starts"
+        return "works" if responder.BEGUN in self._words else "starts"
 
     def dumped(self, start: int = 0) -> str:
         """What `faulthandler` wrote from this byte on."""
@@ -138,9 +138,9 @@ class Watchdog:
 
     def _has_strangers(self):
         """True if a group has members that are no ranks of this launch."""
-        known = range(len(self.probes))
+        ranks = range(len(self.probes))
         groups = (probe.answer.members.values() for probe in self.probes)
-        return any(max(ranks) not in known for each in groups for ranks in each)
+        return any(max(group) not in ranks for each in groups for group in each)
 
     def states(self, ended: set[int], host=None) -> list[RankState]:
         """Where each rank stands; through its `host` one that cannot say it, too.
@@ -148,16 +148,16 @@ class Watchdog:
         After that the ranks must be stopped: such a look can crash a healthy one.
         """
         activities = self._activities(ended).items()
-        stopped = {rank for rank, one in activities if one and one.state == "T"}
-        asked = {
+        stopped = {rank for rank, does in activities if does and does.state == "T"}
+        running = {
             rank: probe
             for rank, probe in enumerate(self.probes)
             if rank not in ended | stopped
         }
-        self._ask(asked.values())
+        self._ask(running.values())
         if host:
-            self._dump(asked, host)
-            self._dump_children(asked)
+            self._dump(running, host)
+            self._dump_children(running)
         return [
             self._ended(rank)
             if rank in ended
@@ -189,14 +189,14 @@ class Watchdog:
 
     def _dump(self, probes, host):
         """Take the stacks of ranks that did not answer."""
-        silent = {rank: one for rank, one in probes.items() if not one.answer.stacks}
+        silent = {r: probe for r, probe in probes.items() if not probe.answer.stacks}
         began, times, texts = time.monotonic(), 0, {}
         while silent and (passed := time.monotonic() - began) < _PATIENCE:
             if passed >= times * _AGAIN:  # because a rank that starts ignores it
                 host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
                 times += 1
             self._wait()
-            last, texts = texts, {rank: one.dumped() for rank, one in silent.items()}
+            last, texts = texts, {r: probe.dumped() for r, probe in silent.items()}
             if texts == last and all(texts.values()):
                 break  # a dump is complete when it no longer grows
         for rank, text in texts.items():

@@ -80,7 +80,7 @@ class Watch:
     def __init__(self):
         self._looks = Looks()
         self._since = self._stopped = None  # at rest, a rank stopped, without a break
-        self._asked, self._told = 0.0, None  # the last answers
+        self._asked, self._states = 0.0, None  # the last answers
 
     def look(self, activities: dict, now: float) -> bool:
         """Take in a look at all live processes; True when it is time to ask them."""
@@ -93,7 +93,7 @@ class Watch:
         if last is None:
             return False
         if resting != activities.keys():
-            self._since = self._told = None
+            self._since = self._states = None
             return False
         if self._since is None:
             self._since = self._asked = last
@@ -104,7 +104,7 @@ class Watch:
 
         PyTorch itself gives up after `patience` seconds.
         """
-        again, self._told = ranks == self._told, ranks
+        again, self._states = ranks == self._states, ranks
         self._asked, self._looks = now, Looks()  # the answers cost time of their own
         states = {rank.state for rank in ranks}
         moves = states & {"starts", "works", "ends"}
@@ -165,8 +165,8 @@ def _idles(stack):
 
 def _awaited(stack, answer):
     """The call in which a thread waits; "" if it may be at work."""
-    own = [place for place, frame in enumerate(stack) if is_learners(frame)]
-    inner = stack[own[-1] + 1 :] if own else stack
+    learners = [place for place, frame in enumerate(stack) if is_learners(frame)]
+    inner = stack[learners[-1] + 1 :] if learners else stack
     if not inner or any(frame.function == "limited" for frame in inner):
         return ""  # in a line of the learner's, or in a call that ends by itself
     end, pending = inner[-1], [call.name for call in answer.calls if not call.done]
@@ -184,8 +184,8 @@ def _awaited(stack, answer):
 def _name(frames, awaited):
     """What the learner called, of these frames of torch.distributed."""
     names = [f for f in frames if f.function not in _WRAPPERS]
-    plain = [f for f in names if not f.function.startswith("_")]
-    frame = (plain or names or frames)[0]
+    public = [f for f in names if not f.function.startswith("_")]
+    frame = (public or names or frames)[0]
     if frame.file.endswith(_DDP):
         return "DistributedDataParallel"
     if frame.function == "wait":
