@@ -45,7 +45,7 @@ from course_lib.launching import server
 from course_lib.grading.run import kernel
 from ipykernel import kernelapp
 try:
-    server.use(kernel.ForkedServer())
+    server.use(kernel.KernelServer())
     kernelapp.launch_new_instance()
 finally:
     forked.end()
@@ -57,7 +57,7 @@ _workers = []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _LEAN = ("server", "worker")  # forks that need not know what kernels do
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
-_lock, _start = threading.Lock(), server.Server._start
+_lock, _start = threading.Lock(), server.ForkServer._start
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def forking():
 
     with (
         mock.patch.object(local_provisioner, "launch_kernel", launch),
-        mock.patch.object(server.Server, "_start", _fork),
+        mock.patch.object(server.ForkServer, "_start", _fork),
     ):
         yield
 
@@ -85,7 +85,7 @@ def forking():
 @contextlib.contextmanager
 def starting():
     """Let servers and templates be started after all."""
-    with mock.patch.object(server.Server, "_start", _start):
+    with mock.patch.object(server.ForkServer, "_start", _start):
         yield
 
 

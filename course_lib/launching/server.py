@@ -41,7 +41,7 @@ _lock = threading.Lock()
 _current, _preload = None, ()
 
 
-class Server:
+class ForkServer:
     """A handle of a fork server: `main(control, owner, *arguments)` of a module.
 
     It has the variables of this process and `variables`.
@@ -102,14 +102,14 @@ class Server:
         self.log.close()
 
 
-def current() -> Server:
+def current() -> ForkServer:
     """The server of this process, started now if there is none that fits."""
     global _current
     with _lock:
         if _current is None or not _current.fits():
             if _current is not None:
                 _current.control.close()  # it ends when its launches have ended
-            _current = Server(_FORKSERVER, *_preload)
+            _current = ForkServer(_FORKSERVER, *_preload)
         return _current
 
 
@@ -119,7 +119,7 @@ def set_preload(modules: list[str]) -> None:
     _preload = tuple(modules)
 
 
-def use(server: Server) -> None:
+def use(server: ForkServer) -> None:
     """Let this server start the launches of this process from now on."""
     global _current
     with _lock:

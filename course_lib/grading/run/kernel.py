@@ -31,7 +31,7 @@ def main(room: Path, *, ready: int) -> None:
 def _prepared(room):
     os.setsid()
     _stand_alone(room)
-    server.use(ForkedServer())
+    server.use(KernelServer())
     from ipykernel.kernelapp import IPKernelApp
 
     app = IPKernelApp.instance()
@@ -71,7 +71,7 @@ def _forget_secrets():
             del os.environ[name]
 
 
-class ForkedServer(server.Server):
+class KernelServer(server.ForkServer):
     """A fork server that is there at once: a fork of this kernel, as it begins."""
 
     def __init__(self):

@@ -44,7 +44,7 @@ VARIABLES = {
 _LONGEST = 40  # characters of a folder: the name of a socket has at most 107
 
 
-class Template(server.Server):
+class Template(server.ForkServer):
     """The grader's handle of it; `folder` is gone when either has ended."""
 
     def __init__(self):
