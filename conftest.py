@@ -21,8 +21,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 gc.disable()  # imports leave no garbage; a fifth of their time
 # several at once, each on one thread: with more they would wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# a server would import for seconds what few of its launches need
-os.environ.setdefault("COURSE_LIB_AHEAD", "0")
 # nbformat, which nbval imports, looks for it and does without: two seconds a process
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]

@@ -31,7 +31,7 @@ The ways alternate in {} rounds; cold, spawn and torchrun take part in {} of the
 """
 _EVERY = 4  # rounds between two that measure the slow ways too
 _CHANCES = 3
-_SETTLE = 5  # seconds in which the process server imports what it needs later
+_SETTLE = 5  # seconds in which the fork server imports what it needs later
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ CASES = {
 def run(rounds: int | None = None) -> str:
     """Measure all cases; a report in Markdown comes back."""
     launch(reduce_once)
-    time.sleep(5)  # the process server imports what it needs later
+    time.sleep(5)  # the fork server imports what it needs later
     times = {}
     for turn in range(rounds or ROUNDS):
         print(f"recording: round {turn + 1}", file=sys.stderr, flush=True)

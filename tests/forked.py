@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import functools
 import gc
-import importlib
 import os
 import signal
 import socket
@@ -22,7 +21,6 @@ import sys
 import tempfile
 import threading
 import traceback
-import weakref
 from pathlib import Path
 from unittest import mock
 
@@ -31,7 +29,7 @@ from jupyter_client import localinterfaces
 from jupyter_client.provisioning import local_provisioner
 
 from course_lib.exercises import stages
-from course_lib.grading.run import template as warm
+from course_lib.grading.run import template
 from course_lib.grading.run.kernel import Child
 from course_lib.launching import forkserver, rank_process, server
 from course_lib.system import linux, sockets
@@ -47,19 +45,19 @@ from course_lib.launching import server
 from course_lib.grading.run import kernel
 from ipykernel import kernelapp
 try:
-    server.use(kernel.Forked())
+    server.use(kernel.KernelServer())
     kernelapp.launch_new_instance()
 finally:
     forked.end()
 """
 MARK = "forked.next_kernel"  # in the command line of all that comes from a template
-SERVER = "launching.forkserver import main"  # in that of a server of ranks
+SERVER = forkserver.__name__  # in that of a server of ranks
 KERNELS, STANDING = set(), set()  # ids of kernels; of templates and of servers
-_workers, _forgotten = [], []
+_workers = []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _LEAN = ("server", "worker")  # forks that need not know what kernels do
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
-_lock, _start_graders = threading.Lock(), warm.Template._start
+_lock, _start = threading.Lock(), server.ForkServer._start
 
 
 @contextlib.contextmanager
@@ -79,8 +77,7 @@ def forking():
 
     with (
         mock.patch.object(local_provisioner, "launch_kernel", launch),
-        mock.patch.object(server, "Server", Server),
-        mock.patch.object(warm.Template, "_start", _graders),
+        mock.patch.object(server.ForkServer, "_start", _fork),
     ):
         yield
 
@@ -88,22 +85,18 @@ def forking():
 @contextlib.contextmanager
 def starting():
     """Let servers and templates be started after all."""
-    with (
-        mock.patch.object(server, "Server", Server.__base__),
-        mock.patch.object(warm.Template, "_start", _start_graders),
-    ):
+    with mock.patch.object(server.ForkServer, "_start", _start):
         yield
 
 
-class Server(server.Server):
-    """A server of ranks that has imported all that checks need, forked, too."""
-
-    def _start(self, theirs):
-        env = {**server.QUIET, **os.environ, **server.ENVIRONMENT}
-        job = {"be": "server", "owner": os.getpid(), "env": env}
-        forked = Forked(job, [theirs.fileno(), self.log.fileno()])
+def _fork(self, theirs):
+    """A server that has imported all that it needs, forked, too."""
+    job = {"be": "server" if self.module == SERVER else "template"}
+    job |= {"owner": self.owner, "arguments": self.arguments, "env": self.environment}
+    forked = Forked(job, [theirs.fileno(), self.log.fileno()])
+    if self.module == SERVER:
         STANDING.add(forked.pid)
-        return forked
+    return forked
 
 
 @contextlib.contextmanager
@@ -131,12 +124,6 @@ def interrupt_workers() -> None:
         process.send_signal(signal.SIGINT)
 
 
-def _graders(self, theirs):
-    env = {**server.QUIET, **os.environ, **warm.ENVIRONMENT}
-    job = {"be": "template", "folder": str(self.folder), "env": env}
-    return Forked(job, [theirs.fileno(), self.log.fileno()])
-
-
 class Forked(Child):
     """As much of `subprocess.Popen` as is needed of a process that was forked."""
 
@@ -145,9 +132,9 @@ class Forked(Child):
     def __init__(self, job, files=()):
         with _lock:
             kernels, lean = _templates()
-            template = lean if job["be"] in _LEAN else kernels
-            sockets.send(template, job, files)
-            answer, _ = sockets.receive(template)
+            link = lean if job["be"] in _LEAN else kernels
+            sockets.send(link, job, files)
+            answer, _ = sockets.receive(link)
         super().__init__(answer["pid"])
 
     def send_signal(self, number):
@@ -166,14 +153,13 @@ def _templates():
     """
     linux.adopt_orphans()  # a kernel's parent ends at once
     links, theirs = zip(sockets.pair(), sockets.pair(), strict=True)
-    # read when it imports; on one thread, since with more tests wait for each other
-    read = {**server.ENVIRONMENT, "JPY_PARENT_PID": str(os.getpid())}
     files = [link.fileno() for link in theirs]
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, *map(str, files)],
         pass_fds=files,
         start_new_session=True,
-        env={**server.QUIET, **os.environ, **read},
+        # read when it imports; on one thread, since with more tests wait for each other
+        env=server.environment(JPY_PARENT_PID=str(os.getpid())),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -200,12 +186,11 @@ def next_kernel(kernels: int, lean: int) -> None:
     ranks, and there are thousands of them, begin and end faster.
     """
     kernels, lean = (socket.socket(fileno=file) for file in (kernels, lean))
-    os.environ.pop("COURSE_LIB_AHEAD", None)
     # half of nbformat's import, and nothing needs it
     sys.modules.setdefault("rfc3987_syntax", None)
     forkserver.before_imports()
     forkserver.warm_up()
-    _import(forkserver.ahead(stages.names()))
+    _import(stages.names())
     if os.fork() == 0:
         kernels.close()
         sockets.send(lean, {"pid": os.getpid()})
@@ -216,16 +201,15 @@ def next_kernel(kernels: int, lean: int) -> None:
 
 @functools.cache
 def _know_kernels():
-    os.environ.update(warm.ENVIRONMENT)  # read by some as they are imported
+    os.environ.update(template.VARIABLES)  # read by some as they are imported
     localinterfaces.localhost()  # a kernel asks; what is found is kept
     # the backend of figures is set up by the first import in a kernel
-    _import(name for name in warm.NEEDED if "matplotlib" not in name)
+    _import([name for name in template.NEEDED if "matplotlib" not in name])
 
 
 def _import(names):
-    for name in names:
-        importlib.import_module(name)
-    forkserver.complete()
+    for _ in forkserver.prepare(names):
+        pass
 
 
 def _fork_for_each(control):
@@ -279,9 +263,7 @@ def _kernel(job):
 
 def _as_started(job):
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # what the template imported has hundreds, slow to run as a process ends
-    _forgotten.append(weakref.finalize._registry)
-    weakref.finalize._registry = {}
+    rank_process.forget_finalizers()
     rank_process.scatter_seeds()
     gc.enable()
     os.chdir(job["cwd"])
@@ -306,7 +288,7 @@ def _serve(job, control, log):
 def _fork_graders(job, control, log):
     try:
         _write_into(log, log)
-        warm.main(control, job["folder"])
+        template.main(control, job["owner"], *job["arguments"])
         os._exit(0)
     finally:
         os._exit(1)
@@ -360,12 +342,12 @@ def fork_graders() -> None:
         if pid == 0:
             os.setsid()
             self.control.close()
-            os.environ.update(warm.ENVIRONMENT)
-            files = theirs.detach(), self.log.fileno()
-            _fork_graders({"folder": str(self.folder)}, *files)
+            os.environ.update(self.environment)
+            job = {"owner": self.owner, "arguments": self.arguments}
+            _fork_graders(job, theirs.detach(), self.log.fileno())
         return Child(pid)
 
-    warm.Template._start = fork
+    template.Template._start = fork
 
 
 def _write_into(out, err):

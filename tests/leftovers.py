@@ -46,16 +46,18 @@ def below(pid=None):
 
 
 def descendants(pid=None):
-    """Those below `pid`, a process server left out while its notebook lives."""
+    """Those below `pid`, a fork server left out while its notebook lives."""
     return [process for process in below(pid) if not _serves(process)]
 
 
 def _serves(process):
-    """True for a process server, and for what forks kernels and servers for tests.
+    """True for a fork server, and for what forks kernels and servers for tests.
 
     An agent has the same command line, but the server as its parent.
     """
     try:
+        # for a moment a process that has just been started has none
+        becomes(lambda: process.cmdline() or not lives(process))
         command, parent = process.cmdline(), process.ppid()
         if forked.SERVER in " ".join(command):
             return str(parent) in command

@@ -3,7 +3,7 @@
 import pytest
 
 from course_lib.launching.watchdog import explain
-from course_lib.launching.watchdog.stall import Standing
+from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
 from course_lib.tracing.flight_recorder import Call
 
@@ -22,7 +22,7 @@ WORLD = (("0", tuple(range(16))),)
 
 def waits(rank, call, *, line=5, calls=(), function="train", members=WORLD, **more):
     frames = (Frame("t.py", line, function),)
-    return Standing(rank, "waits", call, frames, calls, members, **more)
+    return RankState(rank, "waits", call, frames, calls, members, **more)
 
 
 def test_the_first_collective_that_differs_is_named():
@@ -41,9 +41,9 @@ def test_the_first_collective_that_differs_is_named():
 
 
 def test_ranks_that_agree_are_told_in_one():
-    standings = [waits(n, "barrier", calls=called("barrier")) for n in range(4)]
-    standings[2] = waits(2, "all_reduce", calls=called("all_reduce f32[1]"))
-    text = explain.reason(standings)
+    states = [waits(n, "barrier", calls=called("barrier")) for n in range(4)]
+    states[2] = waits(2, "all_reduce", calls=called("all_reduce f32[1]"))
+    text = explain.reason(states)
     assert "ranks 0, 1, 3 call barrier, rank 2 calls all_reduce of f32[1]" in text
 
 
@@ -62,11 +62,11 @@ def test_different_sizes_are_none_where_only_the_root_passes_any():
 
 def test_a_collective_that_a_rank_has_not_called_is_named():
     more = called("barrier", "barrier")
-    standings = [waits(0, "barrier", calls=more), waits(1, "recv", calls=more[:1])]
-    standings.append(waits(2, "barrier", calls=more))
-    assert "nobody will send to it" in explain.reason(standings)
-    standings[1] = waits(1, "wait()", calls=more[:1])
-    text = explain.reason(standings)
+    states = [waits(0, "barrier", calls=more), waits(1, "recv", calls=more[:1])]
+    states.append(waits(2, "barrier", calls=more))
+    assert "nobody will send to it" in explain.reason(states)
+    states[1] = waits(1, "wait()", calls=more[:1])
+    text = explain.reason(states)
     assert "Collective 2 differs: ranks 0, 2 call barrier, rank 1 calls none" in text
 
 
@@ -80,10 +80,10 @@ def test_a_group_of_its_own_is_named():
 
 def test_a_member_of_a_group_that_has_not_called_is_named_and_others_are_not():
     world, groups = called("broadcast f32[4]"), (("0", (0, 1, 2)), ("1", (1, 2)))
-    standings = [waits(n, "broadcast", calls=world, members=groups) for n in range(3)]
+    states = [waits(n, "broadcast", calls=world, members=groups) for n in range(3)]
     in_group = called("broadcast f32[4]", group="1")
-    standings[1] = waits(1, "broadcast", line=9, calls=in_group, members=groups)
-    text = explain.reason(standings)
+    states[1] = waits(1, "broadcast", line=9, calls=in_group, members=groups)
+    text = explain.reason(states)
     assert "Collective 1 differs: ranks 0, 2 call broadcast of f32[4], rank 1" in text
     assert text.endswith(
         "calls none. All ranks must make the same collective calls in the same order."
@@ -93,24 +93,24 @@ def test_a_member_of_a_group_that_has_not_called_is_named_and_others_are_not():
 def test_calls_that_a_rank_has_forgotten_are_not_compared():
     long = tuple(Call("0", n, "all_reduce", "f32[4]", True) for n in range(1, 8))
     ends = [Call("0", 8, name, "", False) for name in ("barrier", "all_gather")]
-    standings = [waits(0, "barrier", calls=(*long[4:], ends[0]))]
-    standings.append(waits(1, "all_gather", calls=(*long, ends[1])))
-    assert "Collective 8 differs" in explain.reason(standings)
+    states = [waits(0, "barrier", calls=(*long[4:], ends[0]))]
+    states.append(waits(1, "all_gather", calls=(*long, ends[1])))
+    assert "Collective 8 differs" in explain.reason(states)
 
 
 def test_a_rank_that_could_not_answer_is_not_blamed():
-    standings = [waits(0, "barrier", calls=called("barrier"))]
-    standings += [waits(1, "all_reduce", members=()), waits(2, "barrier", calls=())]
-    assert "rank 0 calls barrier, rank 2 calls none" in explain.reason(standings)
+    states = [waits(0, "barrier", calls=called("barrier"))]
+    states += [waits(1, "all_reduce", members=()), waits(2, "barrier", calls=())]
+    assert "rank 0 calls barrier, rank 2 calls none" in explain.reason(states)
 
 
 def test_a_call_that_is_done_on_some_ranks_hints_at_its_root():
     first = Call("0", 1, "broadcast", "f32[4]", False)
     done = first._replace(done=True)
     later = (done, Call("0", 2, "barrier", "", False))
-    standings = [waits(0, "broadcast", calls=(first,))]
-    standings.append(waits(1, "barrier", line=6, calls=later))
-    assert explain.reason(standings) == (
+    states = [waits(0, "broadcast", calls=(first,))]
+    states.append(waits(1, "barrier", line=6, calls=later))
+    assert explain.reason(states) == (
         "Collective 1, broadcast, is done on rank 1 and not on rank 0: do all pass the"
         " same src, dst and group?"
     )
@@ -122,7 +122,7 @@ def test_an_exception_that_a_rank_handles_stands_beside_its_line():
 
 
 def test_a_rank_that_returned_sends_nothing_more():
-    text = explain.reason([waits(0, "recv"), Standing(1, "returned")])
+    text = explain.reason([waits(0, "recv"), RankState(1, "returned")])
     assert "rank 0 waits for a message of it: each send needs a recv" in text
 
 
@@ -142,40 +142,40 @@ def test_a_rank_that_returned_sends_nothing_more():
     ],
 )
 def test_each_pattern_has_a_sentence_of_its_own(calls, sentence):
-    standings = [waits(rank, call) for rank, call in enumerate(calls)]
-    assert sentence in explain.reason(standings)
+    states = [waits(rank, call) for rank, call in enumerate(calls)]
+    assert sentence in explain.reason(states)
 
 
 def test_a_rank_that_returned_is_the_reason():
-    standings = [waits(0, "barrier"), Standing(1, "returned", calls=called("barrier"))]
-    text = explain.reason(standings)
+    states = [waits(0, "barrier"), RankState(1, "returned", calls=called("barrier"))]
+    text = explain.reason(states)
     assert "rank 1 has returned after 1 collective call, and rank 0 waits for" in text
 
 
 def test_a_stopped_rank_is_the_reason():
-    text = explain.reason([waits(0, "barrier"), Standing(1, "stopped")])
+    text = explain.reason([waits(0, "barrier"), RankState(1, "stopped")])
     assert "rank 1 is stopped: a signal (SIGSTOP or SIGTSTP)" in text
 
 
 def test_a_rank_at_work_is_where_to_look_first():
-    works = Standing(1, "works", frames=(Frame("t.py", 7, "train"),))
+    works = RankState(1, "works", frames=(Frame("t.py", 7, "train"),))
     text = explain.reason([waits(0, "barrier"), works])
     assert "rank 0 waits for rank 1: look at the line of rank 1 first" in text
 
 
 def test_a_rank_that_has_not_begun_is_waited_for():
-    standings = [waits(0, "barrier"), Standing(1, "starts")]
-    assert explain.table(standings)[1] == "rank 1 has not begun"
-    assert "rank 0 waits for rank 1, which has not begun" in explain.reason(standings)
+    states = [waits(0, "barrier"), RankState(1, "starts")]
+    assert explain.table(states)[1] == "rank 1 has not begun"
+    assert "rank 0 waits for rank 1, which has not begun" in explain.reason(states)
 
 
 def test_a_rank_at_its_end_is_told_with_its_place():
-    ends = Standing(0, "ends", frames=(Frame("t.py", 5, "late"),))
+    ends = RankState(0, "ends", frames=(Frame("t.py", 5, "late"),))
     assert explain.table([ends]) == ["rank 0 is at the end, in t.py, line 5, in late"]
 
 
 def test_ranks_that_all_work_have_no_reason():
-    assert explain.reason([Standing(0, "works"), Standing(1, "works")]) == ""
+    assert explain.reason([RankState(0, "works"), RankState(1, "works")]) == ""
 
 
 def test_no_line_is_asked_for_where_ranks_are_in_different_functions():
@@ -185,8 +185,8 @@ def test_no_line_is_asked_for_where_ranks_are_in_different_functions():
 
 
 def test_ranks_at_one_place_share_a_line_of_the_table():
-    standings = [waits(n, "barrier") for n in range(15)] + [Standing(15, "stopped")]
-    assert explain.table(standings) == [
+    states = [waits(n, "barrier") for n in range(15)] + [RankState(15, "stopped")]
+    assert explain.table(states) == [
         "ranks 0-14 wait in barrier: t.py, line 5, in train",
         "rank 15 is stopped",
     ]
@@ -194,7 +194,7 @@ def test_ranks_at_one_place_share_a_line_of_the_table():
 
 def test_processes_that_a_rank_started_stand_below_it():
     add = (Frame("t.py", 9, "add"),)
-    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), forked=(add, add))
+    one = RankState(0, "works", "", (Frame("t.py", 5, "train"),), forked=(add, add))
     assert explain.table([one]) == [
         "rank 0 was in t.py, line 5, in train",
         "  2 processes that it started: t.py, line 9, in add",
@@ -202,7 +202,9 @@ def test_processes_that_a_rank_started_stand_below_it():
 
 
 def test_processes_that_have_ended_are_told_with_the_way_they_went():
-    one = Standing(0, "works", "", (Frame("t.py", 5, "train"),), ended=(1, -9, -9, -35))
+    one = RankState(
+        0, "works", "", (Frame("t.py", 5, "train"),), ended=(1, -9, -9, -35)
+    )
     assert explain.table([one])[1:] == [
         "  1 process that it started: ended with exit code 1",
         "  2 processes that it started: killed by SIGKILL",

@@ -677,10 +677,12 @@ def test_variables_of_who_grades_are_not_seen(graders, template):
 def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path, template):
     exercises = load(grading.release(tmp_path / "exercises"))
     home = Path(course_lib.__file__).parent  # the course is seen, but not this in it
-    hidden = (str(home / "studies"), str(home / "data.py"), "/usr/share")
+    folder, file = str(home / "accelerators/vgpu"), str(home / "system/sockets.py")
+    assert os.path.isdir(folder) and os.path.isfile(file)
+    hidden = (folder, file, "/usr/share")
     with Grader(exercises, Options(hidden=hidden), template=template) as grader:
         look = f"{{p: os.path.isdir(p) and os.listdir(p) for p in {hidden}}}"
-        size = f"os.path.getsize({str(home / 'data.py')!r})"
+        size = f"os.path.getsize({file!r})"
         show = f"def square(x):\n    raise ValueError({look}, {size})"
         said = grader.grade(grading.handed(square=show)).tasks[0].message
     assert said.count("[]") == 2 and said.endswith(", 0)"), said

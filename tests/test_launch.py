@@ -382,9 +382,8 @@ def test_the_server_has_one_thread(started):
     assert len(os.listdir(f"/proc/{server.current().process.pid}/task")) == 1
 
 
-def test_the_server_imports_the_checks_ahead(monkeypatch):
-    monkeypatch.delenv("COURSE_LIB_AHEAD")
-    names = forkserver.ahead(stages.names())
+def test_what_the_server_is_to_preload_can_be_imported():
+    names = [*forkserver.PRELOAD, *stages.names()]
     for name in names:  # the server itself passes over what cannot be imported
         importlib.import_module(name)
     homes = [one.check.__module__.rpartition(".")[0] for one in exercises().values()]

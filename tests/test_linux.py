@@ -159,6 +159,20 @@ own.kill()
     assert done.stdout == "True None\n", done.stderr
 
 
+def test_a_process_is_busy_while_one_that_it_forked_is():
+    with subprocess.Popen(["sh", "-c", "(while :; do :; done); true"]) as waiting:
+        assert becomes(lambda: processes.descendants(waiting.pid))
+        assert becomes(lambda: processes.state(waiting.pid) == "S")
+        (family,) = processes.families([waiting.pid])
+        alone = processes.activity(waiting.pid)
+        assert becomes(
+            lambda: processes.together(alone, family).seconds > alone.seconds + 0.1
+        )
+        assert becomes(lambda: processes.together(alone, family).state == "R")
+        for pid in (*family, waiting.pid):
+            os.kill(pid, signal.SIGKILL)
+
+
 SHARE = """
 import torch
 torch.multiprocessing.set_sharing_strategy("file_system")
@@ -175,14 +189,14 @@ def test_what_a_killed_process_shared_is_removed(monkeypatch, patience):
     # in a process of its own, as above
     code = f"""
 import glob, os, subprocess, sys, time
-from course_lib.system import leftovers, linux
+from course_lib.system import linux, processes
 linux._TIDYING = {patience}  # at 0 the time is over before the first look
 linux.adopt_orphans()
 rank = subprocess.Popen([sys.executable, "-c", {SHARE!r}], stdin=-1, stdout=-1)
 shared = "/dev/shm" + rank.stdout.readline().decode().strip()
 folders = os.path.join(os.environ["TMPDIR"], "torch-shm-dir-*")
 print(os.path.exists(shared), len(glob.glob(folders)))
-leftovers.remove(linux.kill_children(), 0.0)
+processes.remove_leftovers(linux.kill_children(), 0.0)
 print(os.path.exists(shared), len(glob.glob(folders)))
 """
     monkeypatch.setenv("TMPDIR", folder.name)

@@ -3,7 +3,7 @@
 import signal
 import threading
 
-from course_lib.launching.failures import End, culprit, explain, settled
+from course_lib.launching.failures import RankExit, culprit, explain, settled
 from course_lib.stacks import Frame
 
 RETURNED = {"status": "returned"}
@@ -12,24 +12,26 @@ LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
 
 def raised(rank, at, *, text="oops", kind="ValueError", under=()):
     record = {"status": "raised", "kind": kind, "text": text, "frames": [], "at": at}
-    return End(rank, 1, at + 0.1, record | {"chain": [(kind, text), *under]})
+    return RankExit(rank, 1, at + 0.1, record | {"chain": [(kind, text), *under]})
 
 
 def lost(rank, at):
     return raised(rank, at, text=LOST, kind="RuntimeError")
 
 
-def message(*ends, stacks=None, made=None, world_size=2):
-    return str(error(*ends, stacks=stacks, made=made, world_size=world_size))
+def message(*ends, stacks=None, num_calls=None, world_size=2):
+    return str(error(*ends, stacks=stacks, num_calls=num_calls, world_size=world_size))
 
 
-def error(*ends, stacks=None, made=None, world_size=2):
-    made = made or dict.fromkeys(range(world_size), 0)
-    return explain(list(ends), stacks or {}, made=made, name="train")
+def error(*ends, stacks=None, num_calls=None, world_size=2):
+    num_calls = num_calls or dict.fromkeys(range(world_size), 0)
+    return explain(list(ends), stacks or {}, num_calls=num_calls, name="train")
 
 
 def test_a_launch_whose_ranks_all_returned_has_no_culprit():
-    assert culprit([End(0, 0, 1.0, RETURNED), End(1, 0, 1.0, RETURNED)]) is None
+    assert (
+        culprit([RankExit(0, 0, 1.0, RETURNED), RankExit(1, 0, 1.0, RETURNED)]) is None
+    )
 
 
 def test_the_first_to_fail_is_the_culprit():
@@ -38,31 +40,31 @@ def test_the_first_to_fail_is_the_culprit():
 
 def test_a_lost_connection_is_not_the_reason_when_another_rank_was_killed():
     # the peers of a killed rank notice before the agent does
-    ends = [lost(0, at=1.0), End(1, -9, 1.1)]
+    ends = [lost(0, at=1.0), RankExit(1, -9, 1.1)]
     assert culprit(ends).rank == 1
 
 
 def test_a_lost_connection_alone_waits_for_its_reason():
     assert not settled([lost(0, at=1.0)])
     assert not settled([lost(0, at=1.0), lost(2, at=1.0)])
-    assert settled([lost(0, at=1.0), End(1, 0, 1.0, RETURNED)])
+    assert settled([lost(0, at=1.0), RankExit(1, 0, 1.0, RETURNED)])
 
 
 def test_a_lost_connection_that_was_raised_again_is_still_one():
     again = raised(0, at=1.0, text="training failed", under=[("RuntimeError", LOST)])
-    assert culprit([again, End(1, -9, 1.1)]).rank == 1
+    assert culprit([again, RankExit(1, -9, 1.1)]).rank == 1
 
 
 def test_a_connection_of_the_learners_own_is_a_failure_of_its_own():
     own = raised(0, at=1.0, text="Connection refused", kind="URLError")
     assert "raised URLError: Connection refused" in message(
-        own, End(1, 0, 1.0, RETURNED)
+        own, RankExit(1, 0, 1.0, RETURNED)
     )
 
 
 def test_a_crash_after_returning_is_a_failure():
-    assert "exit code 3 after train returned" in message(End(1, 3, 1.0, RETURNED))
-    assert "SIGSEGV" in message(End(1, -11, 1.0, RETURNED))
+    assert "exit code 3 after train returned" in message(RankExit(1, 3, 1.0, RETURNED))
+    assert "SIGSEGV" in message(RankExit(1, -11, 1.0, RETURNED))
 
 
 def test_ranks_that_raised_the_same_are_counted():
@@ -75,11 +77,11 @@ def test_ranks_that_raised_the_same_are_counted():
 
 def test_a_failure_of_its_own_needs_no_more_waiting():
     assert settled([raised(1, at=1.0)])
-    assert not settled([End(0, 0, 1.0, RETURNED)])
+    assert not settled([RankExit(0, 0, 1.0, RETURNED)])
 
 
 def test_a_rank_that_returned_early_is_named():
-    text = message(lost(0, at=1.0), End(1, 0, 1.0, RETURNED))
+    text = message(lost(0, at=1.0), RankExit(1, 0, 1.0, RETURNED))
     assert (
         "rank 0 of 2 lost its connection: rank 1 had returned from train already"
         in text
@@ -89,20 +91,20 @@ def test_a_rank_that_returned_early_is_named():
 
 def test_signals_are_named_with_what_they_mean():
     assert "killed by SIGSEGV (a crash in compiled code)" in message(
-        End(0, -signal.SIGSEGV, 1.0)
+        RankExit(0, -signal.SIGSEGV, 1.0)
     )
-    assert "out-of-memory killer" in message(End(0, -signal.SIGKILL, 1.0))
-    assert "killed by signal 99" in message(End(0, -99, 1.0))
+    assert "out-of-memory killer" in message(RankExit(0, -signal.SIGKILL, 1.0))
+    assert "killed by signal 99" in message(RankExit(0, -99, 1.0))
 
 
 def test_an_exit_code_is_named():
     assert "rank 1 of 2 ended with exit code 7 before train returned" in message(
-        End(1, 7, 1.0)
+        RankExit(1, 7, 1.0)
     )
 
 
 def test_sys_exit_zero_before_returning_is_a_failure():
-    end = End(1, 0, 1.0, {"status": "exited", "exit": 0, "frames": [], "at": 1.0})
+    end = RankExit(1, 0, 1.0, {"status": "exited", "exit": 0, "frames": [], "at": 1.0})
     assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
 
 
@@ -114,7 +116,7 @@ def test_ranks_without_a_line_of_the_learners_are_told_with_the_reason():
         explain(
             [raised(0, at=1.0)],
             stacks,
-            made=dict.fromkeys(range(6), 0),
+            num_calls=dict.fromkeys(range(6), 0),
             name="train",
             states=states,
         )
@@ -145,9 +147,9 @@ def kind(*ends):
 
 def test_the_error_tells_the_kind_of_failure_to_programs():
     assert kind(raised(0, at=1.0)) == "ValueError"
-    assert kind(lost(0, at=1.0), End(1, 0, 1.0, RETURNED)) == "lost"
-    assert kind(End(0, -9, 1.0)) == "killed"
-    assert kind(End(0, 7, 1.0)) == "left"
+    assert kind(lost(0, at=1.0), RankExit(1, 0, 1.0, RETURNED)) == "lost"
+    assert kind(RankExit(0, -9, 1.0)) == "killed"
+    assert kind(RankExit(0, 7, 1.0)) == "left"
 
 
 def test_the_error_holds_where_the_other_ranks_were():

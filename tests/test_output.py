@@ -1,40 +1,40 @@
 """What ranks print, as it is kept and as a notebook shows it."""
 
 from course_lib.launching import console
-from course_lib.launching.console import Screen, Tape
+from course_lib.launching.console import Screen, TerminalText
 from tests.kernels import Kernel, shown
 
 
 def tape(*pieces):
-    found = Tape()
+    found = TerminalText()
     for piece in pieces:
         found.feed(piece)
     return found
 
 
 def test_lines_are_complete_at_their_newline():
-    found = Tape()
+    found = TerminalText()
     assert found.feed(b"one\ntw") == [0]
     assert found.feed(b"o\n") == [1]
     assert found.rows == ["one", "two", ""]
-    assert found.text == "one\ntwo\n"
+    assert found.whole == "one\ntwo\n"
 
 
 def test_a_letter_cut_in_two_is_put_together():
     euro = "€".encode()
-    assert tape(euro[:1], euro[1:]).text == "€"
+    assert tape(euro[:1], euro[1:]).whole == "€"
 
 
 def test_bytes_that_are_no_text_do_not_stop_anything():
-    assert tape(b"\xff\xfe binary\n").text == "\ufffd\ufffd binary\n"
+    assert tape(b"\xff\xfe binary\n").whole == "\ufffd\ufffd binary\n"
 
 
 def test_a_carriage_return_rewrites_the_line():
-    assert tape(b"\r 10 %\r", b" 20 %").text == " 20 %"
+    assert tape(b"\r 10 %\r", b" 20 %").whole == " 20 %"
 
 
 def test_a_shorter_text_leaves_the_end_of_the_longer_one():
-    assert tape(b"12345\rab").text == "ab345"
+    assert tape(b"12345\rab").whole == "ab345"
 
 
 def test_a_windows_line_end_is_one_line_end():
@@ -56,7 +56,7 @@ def test_nested_bars_stay_in_two_rows():
 def test_a_row_too_long_for_a_screen_is_cut_in_the_cell_and_kept_whole():
     found = screen((0, b"x" * 5000 + b"\n"))
     assert "... 3,000 more characters" in repr(found)
-    assert len(found.tapes[0].text) == 5001
+    assert len(found.texts[0].whole) == 5001
 
 
 def screen(*writes, world_size=2):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from course_lib.launching import shortage
+from course_lib.launching import failures
 
 NO_ROOM = "[Errno 28] No space left on device"
 
@@ -20,25 +20,25 @@ def free(monkeypatch):
         return SimpleNamespace(f_bavail=bytes_free, f_frsize=1, f_blocks=64_000_000)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
-    monkeypatch.setattr(shortage.tempfile, "gettempdir", lambda: "/my/tmp")
+    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: "/my/tmp")
     return room
 
 
 def test_an_error_of_another_kind_gets_no_advice(free):
     free["/dev/shm"] = 0
-    assert shortage.advice("shape '[7]' is invalid") == []
+    assert failures.advice("shape '[7]' is invalid") == []
 
 
 def test_full_shared_memory_is_told_with_its_size_and_what_helps(free):
     free["/dev/shm"] = 500_000
-    (line,) = shortage.advice(NO_ROOM)
+    (line,) = failures.advice(NO_ROOM)
     assert line.startswith("Shared memory, /dev/shm, has 0.5 MB of 64.0 MB free.")
     assert "num_workers=0" in line and "--shm-size" in line
 
 
 def test_a_worker_that_found_no_shared_memory_needs_no_full_one(free):
     free["/dev/shm"] = 30_000_000
-    (line,) = shortage.advice(
+    (line,) = failures.advice(
         "DataLoader worker (pid 7) is killed by signal: Bus error"
     )
     assert "30.0 MB of 64.0 MB free" in line
@@ -46,14 +46,14 @@ def test_a_worker_that_found_no_shared_memory_needs_no_full_one(free):
 
 def test_a_full_temporary_folder_is_named(free):
     free["/my/tmp"] = 0
-    (line,) = shortage.advice(NO_ROOM)
+    (line,) = failures.advice(NO_ROOM)
     assert line.startswith("/my/tmp has no room left")
 
 
 def test_a_device_elsewhere_that_is_full_gets_no_wrong_advice(free):
-    assert shortage.advice(NO_ROOM) == []
+    assert failures.advice(NO_ROOM) == []
 
 
 def test_a_folder_that_cannot_be_asked_is_not_full(monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda folder: os.stat("/no/such/place"))
-    assert shortage.advice(NO_ROOM) == []
+    assert failures.advice(NO_ROOM) == []

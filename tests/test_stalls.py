@@ -2,8 +2,9 @@
 
 import pytest
 
+from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
-from course_lib.launching.watchdog.stall import Standing, Watch, standing
+from course_lib.launching.watchdog.stall import RankState, Watch, rank_state
 from course_lib.stacks import Frame
 from course_lib.system.processes import Activity
 from course_lib.tracing.flight_recorder import Call
@@ -15,7 +16,7 @@ LOGGER = f"{TORCH}/distributed/c10d_logger.py"
 RENDEZVOUS = "/course/course_lib/launching/rendezvous.py"
 LEARNER = Frame(CELL, 3, "train")
 THREADING = "/lib/python3/threading.py"
-WAITS = [Standing(0, "waits", "barrier"), Standing(1, "waits", "all_reduce")]
+WAITS = [RankState(0, "waits", "barrier"), RankState(1, "waits", "all_reduce")]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def test_a_rank_that_waits_for_its_disk_is_no_stall():
 
 
 def test_a_rank_that_sleeps_in_its_own_line_is_no_stall():
-    works = [WAITS[0], Standing(1, "works")]
+    works = [WAITS[0], RankState(1, "works")]
     assert watch([asleep(1.0, 1.0)], [works]) == []
 
 
@@ -73,7 +74,9 @@ def test_the_threads_of_many_groups_look_more_often():
 
 
 def test_ranks_that_wait_at_another_place_each_time_go_on():
-    moves = [[Standing(0, "waits", "barrier", calls=(n,)), WAITS[1]] for n in range(30)]
+    moves = [
+        [RankState(0, "waits", "barrier", calls=(n,)), WAITS[1]] for n in range(30)
+    ]
     assert watch([asleep(1.0, 1.0)], moves) == []
 
 
@@ -85,34 +88,34 @@ def test_work_between_two_answers_begins_the_rest_anew():
 
 def test_a_stopped_rank_and_one_that_waits_are_a_stall():
     seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
-    assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])
+    assert watch([seen], [[WAITS[0], RankState(1, "stopped")]])
 
 
 def test_a_stopped_rank_may_go_on_within_ten_seconds():
     seen = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
-    assert watch([seen], [[WAITS[0], Standing(1, "stopped")]])[0] > 10
+    assert watch([seen], [[WAITS[0], RankState(1, "stopped")]])[0] > 10
 
 
 def test_while_a_rank_is_stopped_another_may_look_for_messages():
     looks = [{0: Activity("S", 1.0), 1: Activity("T", 0.2)}] * 12
     looks += [{0: Activity("S", 1.2), 1: Activity("T", 0.2)}]
-    assert watch(looks, [[WAITS[0], Standing(1, "stopped")]])[0] < 12
+    assert watch(looks, [[WAITS[0], RankState(1, "stopped")]])[0] < 12
 
 
 def test_the_ten_seconds_begin_anew_when_a_stopped_rank_goes_on():
     stopped = {0: Activity("S", 1.0), 1: Activity("T", 0.2)}
     looks = [stopped] * 12 + [{0: Activity("S", 1.0), 1: Activity("R", 0.2)}, stopped]
-    late = watch(looks, [[WAITS[0], Standing(1, "stopped")]], count=60)
+    late = watch(looks, [[WAITS[0], RankState(1, "stopped")]], count=60)
     assert late and late[0] > 16
 
 
 def test_a_rank_held_by_a_debugger_is_no_stall():
     seen = {0: Activity("S", 1.0), 1: Activity("t", 0.2)}
-    assert watch([seen], [[WAITS[0], Standing(1, "works")]]) == []
+    assert watch([seen], [[WAITS[0], RankState(1, "works")]]) == []
 
 
 def test_a_rank_that_returned_and_one_that_waits_are_a_stall():
-    assert watch([asleep(1.0)], [[WAITS[0], Standing(1, "returned")]])
+    assert watch([asleep(1.0)], [[WAITS[0], RankState(1, "returned")]])
 
 
 def test_without_a_look_at_processes_nothing_is_asked():
@@ -124,7 +127,7 @@ def test_a_group_that_gives_up_soon_may_do_so_itself():
 
 
 def stands(*stacks, calls=(), awaited="", last=False):
-    return standing(1, Answer(stacks, calls, awaited=awaited), last)
+    return rank_state(1, Answer(stacks, calls, awaited=awaited), last)
 
 
 def call(name, *, done=False):
@@ -197,6 +200,12 @@ def test_threads_of_libraries_do_not_count():
     pool = [Frame("/lib/python3/concurrent/futures/thread.py", 1, "_worker")]
     feed = [Frame("/lib/queues.py", 1, "_feed"), Frame(THREADING, 1, "wait")]
     assert stands(bar, pool, feed, collective("barrier")).state == "waits"
+
+
+def test_the_thread_that_answers_for_a_rank_does_not_count(monkeypatch):
+    monkeypatch.setattr(responder, "__file__", "/course/responder.py")
+    answers = [Frame(THREADING, 1, "run"), Frame(responder.__file__, 2, "_answer")]
+    assert stands(answers, collective("barrier")).state == "waits"
 
 
 def test_a_timer_may_yet_wake_the_others():

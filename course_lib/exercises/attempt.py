@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from course_lib.errors import LaunchError, UsageError
-from course_lib.launching import launcher, shortage, spec
+from course_lib.launching import failures, launcher, spec
 from course_lib.launching.results import Results
 from course_lib.stacks import Frame, is_learners
 from course_lib.tracing.events import Trace
@@ -194,7 +194,7 @@ def _is_fault(error):
     """True if a rank raised something, and no line of its stack is the learner's."""
     files = re.findall(r'^  File "(.+?)", line', error.details, re.MULTILINE)
     # a collective of the check fails if the answer made another one before it
-    if error.kind.startswith(("RuntimeError", "Dist")) or shortage.advice(str(error)):
+    if error.kind.startswith(("RuntimeError", "Dist")) or failures.advice(str(error)):
         return False
     return bool(files) and not any(is_learners(Frame(file, 0, "")) for file in files)
 

@@ -11,35 +11,40 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 import traceback
 
 from course_lib.launching import rank_process, rendezvous
-from course_lib.system import leftovers, linux, sockets
+from course_lib.system import linux, processes, sockets
 
-_kept = []  # the store: to close it in order takes longer than to start a rank
+_stores = []  # the store: to close it in order takes longer than to start a rank
 
 
-def main(link: socket.socket, owner: int, job: dict, *, files: list[int]) -> None:
+def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
     """Run one launch in this freshly forked process, which ends here."""
     ranks, born = {}, time.time()
     try:
         os.setsid()
         linux.adopt_orphans()
-        _run(link, owner, job, files=files, ranks=ranks)
+        # until a rank can tell where it is, the question must not end it
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        linux.meet_without_files()  # so will the ranks
+        sys.breakpointhook = sys.__breakpointhook__  # a kernel's is its debugger's
+        _run(link, job, files=files, owner=owner, ranks=ranks)
     except BaseException:
         sockets.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
         try:
             family = linux.kill_children()
             if len(family) > len(ranks):  # a rank alone shares nothing
-                leftovers.remove(family, born)
+                processes.remove_leftovers(family, born)
         finally:
             link.close()
             os._exit(0)
 
 
-def _run(link, owner, job, *, files, ranks):
+def _run(link, job, *, files, owner, ranks):
     listener, setup, body = files
     while len(ranks) < job["world_size"]:
         message, channel = sockets.receive(link)
@@ -62,7 +67,7 @@ def _run(link, owner, job, *, files, ranks):
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
         sockets.send(link, {"rank": rank, "pid": pid})
-    _kept.append(rendezvous.serve_store(job["port"], listener))
+    _stores.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
 
 

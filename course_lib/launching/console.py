@@ -18,7 +18,7 @@ _MOVES = re.compile(r"(\r\n|\n|\r|\x1b\[A)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-class Tape:
+class TerminalText:
     """The output of one rank as a terminal would show it.
 
     `\\r` goes back to the start of the row, and `\\x1b[A`, which nested progress bars
@@ -66,7 +66,7 @@ class Tape:
         return self._rows
 
     @property
-    def text(self) -> str:
+    def whole(self) -> str:
         """Everything that the rank wrote."""
         return "\n".join(self.rows)
 
@@ -78,7 +78,7 @@ class Screen:
     """
 
     def __init__(self, world_size: int, title: str, *, quiet: bool = False):
-        self.tapes = [Tape() for _ in range(world_size)]
+        self.texts = [TerminalText() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
         self._next, self._dirty, self._live = time.monotonic() + _EVERY, False, True
@@ -88,11 +88,11 @@ class Screen:
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank wrote."""
-        numbers = self.tapes[rank].feed(data)
+        numbers = self.texts[rank].feed(data)
         if self._quiet:
             self._area, self._quiet = _open_area(self), False
         if self._area is None:
-            _print(rank, [self.tapes[rank].rows[number] for number in numbers])
+            _print(rank, [self.texts[rank].rows[number] for number in numbers])
         self._recent.extend((rank, number) for number in numbers)
         self._dirty = True
 
@@ -113,23 +113,24 @@ class Screen:
         if self._area:
             self._area.update(self)
         else:
-            for rank, tape in enumerate(self.tapes):
-                _print(rank, filter(None, tape.rows[-1:]))
+            for rank, text in enumerate(self.texts):
+                _print(rank, filter(None, text.rows[-1:]))
 
     def _rows(self):
         """(rank, row) of what the cell shows now."""
         if self._live:
-            last = [(rank, len(tape.rows) - 1) for rank, tape in enumerate(self.tapes)]
-            rows = [(rank, self.tapes[rank].rows[n]) for rank, n in self._recent]
-            bars = [(rank, self.tapes[rank].rows[n]) for rank, n in last]
+            last = [(rank, len(text.rows) - 1) for rank, text in enumerate(self.texts)]
+            rows = [(rank, self.texts[rank].rows[n]) for rank, n in self._recent]
+            bars = [(rank, self.texts[rank].rows[n]) for rank, n in last]
             return rows + [bar for bar in bars if bar[1]]
         return [
-            row for rank, tape in enumerate(self.tapes) for row in _abridged(rank, tape)
+            row for rank, text in enumerate(self.texts) for row in _abridged(rank, text)
         ]
 
     def _repr_html_(self):
         rows = "\n".join(
-            f"{_chip(rank)} {html.escape(_plain(line))}" for rank, line in self._rows()
+            f"{_chip(rank)} {html.escape(_visible(line))}"
+            for rank, line in self._rows()
         )
         title = html.escape(f"{self.title}{self.state and ', ' + self.state}")
         head = f'<div style="opacity:.75;font-size:90%">{title}</div>'
@@ -137,12 +138,12 @@ class Screen:
         return head + (f'<pre style="{style}">{rows}</pre>' if rows else "")
 
     def __repr__(self):
-        rows = [f"[rank {rank}] {_plain(line)}" for rank, line in self._rows()]
+        rows = [f"[rank {rank}] {_visible(line)}" for rank, line in self._rows()]
         return "\n".join([f"{self.title}{self.state and ', ' + self.state}", *rows])
 
 
-def _abridged(rank, tape):
-    rows = tape.rows if tape.rows[-1] else tape.rows[:-1]
+def _abridged(rank, text):
+    rows = text.rows if text.rows[-1] else text.rows[:-1]
     left = len(rows) - _KEPT
     if left > 0:
         half = _KEPT // 2
@@ -151,7 +152,7 @@ def _abridged(rank, tape):
     return [(rank, row) for row in rows]
 
 
-def _plain(row):
+def _visible(row):
     """The row without colours, cut where no screen could show it."""
     cut = len(row) - _WIDEST
     row = row if cut <= 0 else f"{row[:_WIDEST]} ... {cut:,} more characters"

@@ -1,10 +1,11 @@
-"""How ranks ended, as plain data, and which of them explains a failure."""
+"""How ranks ended, which of them explains a failure, and what helps against it."""
 
+import os
 import signal
+import tempfile
 from dataclasses import dataclass, field
 
 from course_lib.errors import LaunchError
-from course_lib.launching import shortage
 from course_lib.stacks import Frame, is_learners, show_stack, whereabouts
 from course_lib.text import ranks_named, signal_name
 
@@ -20,9 +21,19 @@ _SYMPTOMS = (
     "failed to connect",
 )
 
+# a lack of room, in shared memory or on a disk
+_SPENT = (
+    "No space left on device",
+    "unexpected pos",  # torch.save on a full disk
+    "PytorchStreamWriter failed",
+)
+_SHARED = ("shared memory", "Bus error")
+_SHM = "/dev/shm"
+_LITTLE = 1 << 20  # bytes free
+
 
 @dataclass(frozen=True)
-class End:
+class RankExit:
     """How one rank ended: exit code (negative: the signal), when, and what it wrote."""
 
     rank: int
@@ -33,11 +44,11 @@ class End:
     @property
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
-        said = self.record.get("status")
-        if said in ("raised", "exited", "unsendable"):
-            return said
-        if said == "returned" and self.code == 0:
-            return said
+        status = self.record.get("status")
+        if status in ("raised", "exited", "unsendable"):
+            return status
+        if status == "returned" and self.code == 0:
+            return status
         return "killed" if self.code < 0 else "left"
 
     @property
@@ -66,13 +77,13 @@ class End:
         return [Frame(*place) for place in self.record.get("frames", [])]
 
 
-def culprit(ends: list[End]) -> End | None:
+def culprit(ends: list[RankExit]) -> RankExit | None:
     """The rank that failed first and not because of another; None if all returned."""
     failed = [end for end in ends if end.failed]
     return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
 
 
-def settled(ends: list[End]) -> bool:
+def settled(ends: list[RankExit]) -> bool:
     """True once the failures so far explain themselves without waiting for more."""
     first = culprit(ends)
     # a rank that lost its peer: the peer's own end, a clean return too, explains it
@@ -82,30 +93,30 @@ def settled(ends: list[End]) -> bool:
 
 
 def explain(
-    ends: list[End],
+    ends: list[RankExit],
     stacks: dict[int, list[Frame]],
     *,
-    made: dict[int, int],
+    num_calls: dict[int, int],
     name: str,
     states: dict[int, str] | None = None,
 ) -> LaunchError:
     """The error for a failed launch; `stacks` are those of ranks that still ran.
 
-    `made` says for every rank how many collectives it has called, `states` the state
-    of its `Standing`.
+    `num_calls` says for every rank how many collectives it has called, `states` its
+    `RankState.state`.
     """
     end = culprit(ends)
     gone = _gone(end, ends)
     what = (
-        _lost(end, name, {rank: made[rank] for rank in [end.rank, *gone]})
+        _lost(end, name, {rank: num_calls[rank] for rank in [end.rank, *gone]})
         if gone
         else _what(end, name)
     )
-    lines = [f"rank {end.rank} of {len(made)} {what}"]
+    lines = [f"rank {end.rank} of {len(num_calls)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_others(stacks, states or {}, name)]
-    lines += shortage.advice(_reason(end))
+    lines += advice(_reason(end))
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -119,7 +130,7 @@ def explain(
 
 
 def _reason(end):
-    """What the rank said of its end, for `shortage.advice`."""
+    """What the rank said of its end, for `advice`."""
     texts = [text for _, text in end.record.get("chain", [])]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
 
@@ -142,9 +153,9 @@ def _gone(end, ends):
     return returned if end.is_symptom else []
 
 
-def _lost(end, name, made):
-    mine, gone = made.pop(end.rank), list(made)
-    theirs = set(made.values())
+def _lost(end, name, num_calls):
+    mine, gone = num_calls.pop(end.rank), list(num_calls)
+    theirs = set(num_calls.values())
     counts = mine > max(theirs) and len(theirs) == 1
     call = f" in its collective call {mine}" if counts else ""
     after = f", after {max(theirs)}" if counts else ""
@@ -195,14 +206,64 @@ def _signal(number):
 def _others(stacks, states, name):
     """Where the other ranks were that had not ended, a line each."""
     # of these there is no line of the learner's, and this is why
-    known = {
+    reasons = {
         "starts": f"had not begun {name} yet",
         "ends": f"had left {name} already",
         "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
         "works": "did not say in time where it was",
     }
-    lines = {rank: known[state] for rank, state in states.items() if state in known}
+    lines = {rank: reasons[state] for rank, state in states.items() if state in reasons}
     for rank, frames in stacks.items():
         if any(map(is_learners, frames)) or states.get(rank) in ("works", "waits"):
             lines[rank] = f"was stopped in {whereabouts(frames)}"
     return [f"rank {rank} {line}" for rank, line in sorted(lines.items())]
+
+
+def advice(text: str) -> list[str]:
+    """Lines that say which place is full and what helps, for the message of an error.
+
+    Nothing if the message does not tell of a lack of room.
+    """
+    lacks = any(phrase in text for phrase in _SPENT)
+    if any(phrase in text for phrase in _SHARED) or (lacks and _is_full(_SHM)):
+        return [_about_shared()]
+    folders = dict.fromkeys([_temporary(), os.curdir]) if lacks else []
+    return [
+        f"{folder} has no room left: remove files there, or write elsewhere"
+        " (the variable TMPDIR names the folder for temporary files)."
+        for folder in folders
+        if folder and _is_full(folder)
+    ]
+
+
+def _about_shared():
+    free, size = _room(_SHM)
+    return (
+        f"Shared memory, {_SHM}, has {_mb(free)} of {_mb(size)} free. Tensors shared"
+        " between processes, and batches of DataLoader workers, need room there:"
+        " num_workers=0 needs none, docker run --shm-size=2g gives more."
+    )
+
+
+def _temporary():
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return None
+
+
+def _is_full(folder):
+    return _room(folder)[0] < _LITTLE
+
+
+def _room(folder):
+    """Bytes free and bytes in all; plenty where that cannot be asked."""
+    try:
+        system = os.statvfs(folder)
+    except OSError:
+        return _LITTLE, _LITTLE
+    return system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize
+
+
+def _mb(size):
+    return f"{size / 1e6:,.1f} MB"

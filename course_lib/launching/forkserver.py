@@ -1,19 +1,27 @@
-"""The warm process server: it imports torch once, and forks an agent per launch."""
+"""The fork server's process: it imports once what its jobs need, and forks for each."""
 
 import gc
+import importlib
 import linecache
 import os
 import select
 import signal
 import socket
 import sys
+import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 
 from course_lib.system import linux, sockets
 
-# what `ahead` names: torch._dynamo would cost a rank a second or two at first use
-_NEEDED_OFTEN = (
+# first what ranks need most; torch._dynamo, which the first step of an optimizer
+# imports, in pieces: a job that comes meanwhile waits for the end of one
+PRELOAD = (
     "course_lib.tracing.ranks",
+    "sympy",
+    "torch.distributed.tensor",
+    "torch.distributed.fsdp",
+    "torch.fx.experimental.symbolic_shapes",
     "torch._dynamo",
     "course_lib.accelerators.vgpu",
 )
@@ -30,78 +38,74 @@ _ON_THE_STACK = {
     "torch.xpu",
     "torch.xpu.random",
 }
-_IDLE = 0.3  # seconds without a launch until the next of these is imported
+_IDLE = 0.3  # seconds after a job until the next piece is imported
 
 
-def main(control: int, owner: int, *preload: str) -> None:
+def main(control: str, owner: str, *preload: str) -> None:
     """Serve the process `owner` until it ends."""
     before_imports()
     warm_up()
-    serve(socket.socket(fileno=control), owner, wanted=ahead(preload))
+    serve(socket.socket(fileno=int(control)), int(owner), preload=preload)
 
 
-def serve(control: socket.socket, owner: int, *, wanted=()) -> None:
-    """Fork an agent for each launch of `owner`; import what is wanted meanwhile."""
-    wanted, agents, owner = list(wanted), {}, os.pidfd_open(owner)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # until a rank can tell where it is, the question must not end it
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    sys.breakpointhook = sys.__breakpointhook__  # a kernel's is its debugger's
-    linux.adopt_orphans()  # of an agent that is killed
-    linux.meet_without_files()  # so will the ranks
-    while True:
-        files, patience = [control, owner, *agents], _IDLE if wanted else None
-        busy, _, _ = select.select(files, [], [], patience)
-        for ended in agents.keys() & set(busy):
-            _bury(agents, ended)
-        if owner in busy:
-            break
-        if control in busy:
-            if not _serve(control, owner, agents):
-                break
-        elif wanted and not busy:
-            import_quietly(wanted.pop(0))
-            if not wanted:
-                complete()
-    for ended in list(agents):
-        _bury(agents, ended)
+def serve(control: socket.socket, owner: int, *, preload=()) -> None:
+    """Fork a child for each job of `owner`; import `preload` while no job waits.
 
-
-def ahead(preload=()) -> list[str]:
-    """What to import while nobody waits; `preload` names more, as the checks.
-
-    Nothing if the variable `COURSE_LIB_AHEAD` is 0.
+    A job names a module: the child runs its `main(link, arguments, *, files, owner)`.
     """
-    if os.environ.get("COURSE_LIB_AHEAD") == "0":
-        return []
-    return [*_NEEDED_OFTEN, *preload]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    linux.adopt_orphans()  # of a child that is killed
+    children, owner = {}, os.pidfd_open(owner)
+    pieces, patience = prepare(preload), 0
+    while True:
+        busy, _, _ = select.select([control, owner, *children], [], [], patience)
+        for ended in children.keys() & set(busy):
+            _bury(children, ended)
+        if owner in busy or (control in busy and not _fork(control, owner, children)):
+            break
+        if not busy:
+            patience = next(pieces, None)
+        elif patience is not None:
+            patience = _IDLE
+    for ended in list(children):
+        _bury(children, ended)
 
 
-def _serve(control, owner, agents):
-    """Fork an agent for the next job; False when the notebook has gone."""
-    from course_lib.launching import agent
-
+def _fork(control, owner, children):
+    """Fork a child for the next job; False when there will be none."""
     job, files = sockets.receive(control)
     if job is None:
         return False
     pid = os.fork()
     if pid == 0:
         control.close()
-        for file in agents:
+        for file in children:
             os.close(file)
-        agent.main(socket.socket(fileno=files[0]), owner, job, files=files[1:])
+        _run(job, files, owner)
     for file in files:
         os.close(file)
-    agents[os.pidfd_open(pid)] = pid
+    children[os.pidfd_open(pid)] = pid
     return True
 
 
-def _bury(agents, ended):
-    """Wait for the end of an agent; kill what one that was killed left behind."""
-    _, status = os.waitpid(agents.pop(ended), 0)
+def _run(job, files, owner):
+    try:
+        link, *files = files
+        module = importlib.import_module(job["module"])
+        link = socket.socket(fileno=link)
+        module.main(link, job["arguments"], files=files, owner=owner)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)  # never to become a second server
+
+
+def _bury(children, ended):
+    """Wait for the end of a child; kill what one that was killed left behind."""
+    _, status = os.waitpid(children.pop(ended), 0)
     os.close(ended)
     if status:
-        linux.kill_orphans(agents.values())
+        linux.kill_orphans(children.values())
 
 
 def before_imports() -> None:
@@ -127,17 +131,26 @@ def warm_up() -> None:
     _settle()
 
 
-def import_quietly(name: str) -> None:
-    """Import a module, or go on without it."""
-    try:
-        __import__(name)
-    except Exception:  # the ranks will say so, if they need it
-        pass
-    _settle()
+def prepare(preload=()) -> Iterator[float]:
+    """Import modules and use what ranks use first, in pieces that a job can wait for.
+
+    After each piece comes how many seconds to wait for a job before the next.
+    """
+    missing = [name for name in (*PRELOAD, *preload) if name not in sys.modules]
+    for name in missing:
+        with suppress(Exception):  # the ranks will say so, if they need it
+            importlib.import_module(name)
+        _settle()
+        yield 0
+    if missing:
+        _complete()
+        yield 0
+        for _ in linux.use_huge_pages():
+            yield 0
 
 
-def complete() -> None:
-    """Once all is imported: what ranks read from files, and use first; large pages."""
+def _complete() -> None:
+    """Once all is imported: what ranks read from files, and use first."""
     from course_lib import data
 
     # torch.manual_seed shows the lines from which it was called
@@ -147,7 +160,6 @@ def complete() -> None:
         with suppress(Exception):  # a rank that needs it will say what is wrong
             use()
     _settle()
-    linux.use_huge_pages()
 
 
 def _step():

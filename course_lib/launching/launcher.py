@@ -19,8 +19,10 @@ from course_lib.errors import (
 from course_lib.launching import failures, payload, rank_process, spec
 from course_lib.launching.console import Screen
 from course_lib.launching.results import Results
-from course_lib.launching.watchdog import explain, probe
+from course_lib.launching.watchdog import explain
+from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.system import linux, signals
+from course_lib.text import many
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
 _PATIENCE = 1.0
@@ -44,7 +46,7 @@ def launch(
     other; `LaunchTimeout` and `LaunchInterrupted`. These three say where each rank was.
     """
     refuse_inside_rank()
-    asked = spec.check(
+    request = spec.check(
         fn,
         args=args,
         kwargs=kwargs,
@@ -53,13 +55,13 @@ def launch(
         timeout=timeout,
         nodes=nodes,
     )
-    return run(asked)
+    return run(request)
 
 
-def run(asked: spec.Request, *, quiet: bool = False) -> Results:
+def run(request: spec.Request, *, quiet: bool = False) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints."""
     with signals.at_most_one():
-        launched = _Launch(asked, quiet=quiet)
+        launched = _Launch(request, quiet=quiet)
         try:
             launched.start()
             launched.follow()
@@ -84,25 +86,25 @@ def refuse_inside_rank(called: str = "launch()") -> None:
 class _Launch:
     """One launch in flight: processes, their pipes and files, what is known of them."""
 
-    def __init__(self, asked, *, quiet):
-        self.quiet = quiet
-        self.asked, self.name, self.world_size = asked, asked.name, asked.world_size
+    def __init__(self, request, *, quiet):
+        self.request, self.quiet = request, quiet
+        self.name, self.world_size = request.name, request.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
-        self.inquiry = probe.Inquiry(lambda: self._step(0.01))
+        self.watchdog = Watchdog(lambda: self._step(0.01))
         self.events = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
 
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
-        payload.pack(self.asked, file=self.body)
+        payload.pack(self.request, file=self.body)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
         job = {
             "world_size": self.world_size,
             "port": self.listener.getsockname()[1],
-            "trace": self.asked.trace,
+            "trace": self.request.trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host()
@@ -119,23 +121,23 @@ class _Launch:
     def _start_rank(self, rank):
         read, write = os.pipe()
         pipe, result = open(read, "rb", buffering=0), _file()
-        witness = probe.Witness(_file())
+        probe = RankProbe(_file())
         os.set_blocking(read, False)
         self.written.append(result)
-        self.inquiry.witnesses.append(witness)
+        self.watchdog.probes.append(probe)
         self.pipes.append(pipe)
         self.events.register(pipe, selectors.EVENT_READ, rank)
-        self.host.start_rank(rank, [write, result.fileno(), *witness.files()])
+        self.host.start_rank(rank, [write, result.fileno(), *probe.files()])
         os.close(write)
-        witness.given()
+        probe.given()
 
     def follow(self):
         """Show output and watch until all have ended, one failed, or time is up."""
-        timeout = self.asked.timeout
+        timeout = self.request.timeout
         while self._running():
             self._step(0.02)
-            if standings := self.inquiry.stall(set(self.ends)):
-                text, where = self._end("stood still, no rank can go on", standings)
+            if states := self.watchdog.stall(set(self.ends)):
+                text, where = self._end("stood still, no rank can go on", states)
                 raise LaunchStalled(text, kind="stalled", where=where) from None
             late = timeout and time.monotonic() > self.since + timeout
             # on a busy machine all may have ended in the step that found it late
@@ -158,7 +160,7 @@ class _Launch:
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
             else:
-                self.inquiry.pids[message["rank"]] = message["pid"]
+                self.watchdog.pids[message["rank"]] = message["pid"]
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -175,7 +177,7 @@ class _Launch:
             record = {"status": "returned"}  # the value is read when all have ended
         else:
             record = _load(self.written[rank])
-        self.ends[rank] = failures.End(rank, code, at, record)
+        self.ends[rank] = failures.RankExit(rank, code, at, record)
 
     def _failed(self):
         """How the ranks ended that have failed."""
@@ -188,42 +190,46 @@ class _Launch:
             return False
         if time.monotonic() - min(end.at for end in failed) > _PATIENCE:
             return True
-        known = failures.settled(self.ends.values())
-        return known and self.inquiry.arrived(set(self.ends))
+        explained = failures.settled(self.ends.values())
+        return explained and self.watchdog.arrived(set(self.ends))
 
     def _fail(self):
-        standings = self._standings()
+        states = self._states()
         self._stop()
         self.screen.close("failed")
         raise failures.explain(
             list(self.ends.values()),
-            _stacks(standings),
-            made={one.rank: one.made for one in standings},
+            _stacks(states),
+            num_calls={state.rank: state.num_calls for state in states},
             name=self.name,
-            states={one.rank: one.state for one in standings},
+            states={state.rank: state.state for state in states},
         ) from None
 
-    def _standings(self):
+    def _states(self):
         """Where all ranks are, before they are stopped."""
-        return self.inquiry.standings(set(self.ends), self.host)
+        return self.watchdog.states(set(self.ends), self.host)
+
+    @property
+    def _who(self):
+        return f"{self.name} on {many(self.world_size, 'rank')}"
 
     def interrupted(self):
         """A message that tells where the ranks were; they are stopped then."""
         if self.host:
             return self._end("interrupted")[0]
         when = "after they had ended" if self.pipes else "before they were started"
-        return f"{self.name} on {_counted(self.world_size)}: interrupted {when}"
+        return f"{self._who}: interrupted {when}"
 
-    def _end(self, what, standings=None):
+    def _end(self, what, states=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        standings = standings or self._standings()
+        states = states or self._states()
         self._stop()
         self.screen.close(what)
-        lines = [f"{self.name} on {_counted(self.world_size)}: {what}", ""]
-        lines += explain.table(standings)
+        lines = [f"{self._who}: {what}", ""]
+        lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
-        why = explain.reason(standings).replace(". ", ".\n")
-        return "\n".join(lines + (["", why] if why else [])), _stacks(standings)
+        why = explain.reason(states).replace(". ", ".\n")
+        return "\n".join(lines + (["", why] if why else [])), _stacks(states)
 
     def results(self):
         """What the ranks returned."""
@@ -236,14 +242,14 @@ class _Launch:
         self.screen.close(f"{time.monotonic() - self.began:.2f} s")
         return Results(
             [record["value"] for record in records],
-            output=[tape.text for tape in self.screen.tapes],
+            output=[text.whole for text in self.screen.texts],
             seconds=[record["seconds"] for record in records],
             trace=self._merged(records),
             title=f"{self.title}, {self.screen.state}",
         )
 
     def _merged(self, records):
-        if not self.asked.trace:
+        if not self.request.trace:
             return None
         from course_lib.tracing.events import merge
 
@@ -254,7 +260,7 @@ class _Launch:
         """End all processes of the launch, and close its files; again does no harm."""
         self._stop()
         self.events.close()
-        files = [self.listener, self.setup, self.body, self.inquiry]
+        files = [self.listener, self.setup, self.body, self.watchdog]
         for file in (*files, *self.written, *self.pipes):
             file.close()
 
@@ -270,36 +276,27 @@ class _Launch:
 
 def describe(world_size: int) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
-    count = _counted(world_size)
-    gpus = torch.cuda.device_count()
+    count, gpus = many(world_size, "rank"), torch.cuda.device_count()
     if gpus >= world_size:
         return f"{count}, one GPU each"
-    why = (
-        f": {gpus} GPU{'s' if gpus > 1 else ''} cannot serve one per rank"
-        if gpus
-        else ""
-    )
+    why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
     return f"{count} on the CPU, one thread each{why}"
 
 
-def _stacks(standings):
+def _stacks(states):
     """The stack of each rank that still ran."""
-    return {one.rank: list(one.frames) for one in standings if one.frames}
-
-
-def _counted(ranks):
-    return f"{ranks} rank{'s' if ranks > 1 else ''}"
+    return {state.rank: list(state.frames) for state in states if state.frames}
 
 
 def _host():
     """What starts the ranks on this system."""
     if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
-        from course_lib.launching.server import WarmHost
+        from course_lib.launching.server import ForkedHost
 
-        return WarmHost
-    from course_lib.launching.spawn import PlainHost
+        return ForkedHost
+    from course_lib.launching.spawn import SpawnedHost
 
-    return PlainHost
+    return SpawnedHost
 
 
 def _file():

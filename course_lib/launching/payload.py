@@ -23,7 +23,7 @@ def dump(value, file) -> None:
     """Write `value` to a binary file; a cell's classes and functions go by value."""
     pickled = io.BytesIO()
     try:
-        _Plain(pickled).dump(value)
+        _NoTensors(pickled).dump(value)
     except _HasTensors:
         _save(value, file, pickle_module=cloudpickle)
     else:
@@ -43,7 +43,7 @@ class _HasTensors(Exception):
     """What is being pickled needs `torch.save`."""
 
 
-class _Plain(cloudpickle.Pickler):
+class _NoTensors(cloudpickle.Pickler):
     """For what has no tensor: a small value takes `torch.save` five times as long."""
 
     def persistent_id(self, thing):
@@ -74,10 +74,9 @@ def name_culprit(fn, arguments: dict) -> str:
         if not travels(value):
             return f"the argument `{name}` is a {_kind(value)}"
     inner = getattr(fn, "func", fn)  # functools.partial
-    if isinstance(inner, types.FunctionType | types.MethodType):
-        found = _used(inner, seen=set())
-        if found:
-            return found
+    is_function = isinstance(inner, types.FunctionType | types.MethodType)
+    if is_function and (culprit := _used(inner, seen=set())):
+        return culprit
     return f"it holds something (it is a {_kind(inner)})"
 
 
@@ -93,9 +92,8 @@ def _used(fn, seen):
         if isinstance(value, types.ModuleType) or travels(value):
             continue
         if isinstance(value, types.FunctionType):
-            found = None if value in seen else _used(value, seen)
-            if found:
-                return found
+            if value not in seen and (culprit := _used(value, seen)):
+                return culprit
         elif name == "get_ipython":
             return f"`{fn.__qualname__}` has a magic or a shell line (% or !)"
         else:

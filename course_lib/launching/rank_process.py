@@ -42,11 +42,11 @@ class Place:
 
 def main(place: Place, files: tuple[int, ...]) -> None:
     """Be rank `place.rank` in this fresh process, which ends here."""
-    setup, body, output, result, stacks, asked = files
+    setup, body, output, result, stacks, questions = files
     code = 1
     try:
         _stand_alone(output, stacks)
-        responder.be_asked(asked)
+        responder.be_asked(questions)
         code = _report(place, _open(setup), _open(body), result=os.fdopen(result, "wb"))
         threading._shutdown()  # waits for the learner's threads, as Python does
         atexit._run_exitfuncs()
@@ -101,12 +101,17 @@ def _forget_server():
     util = sys.modules.get("multiprocessing.util")
     if util:
         atexit.register(util._exit_function)  # ends DataLoader workers
-    # torch has hundreds, slow to run; to free them would copy the pages they are in
-    _forgotten.append(weakref.finalize._registry)
-    weakref.finalize._registry = {}
+    forget_finalizers()
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.enable()
+
+
+def forget_finalizers() -> None:
+    """Drop the `weakref.finalize` of the process that forked this one."""
+    # torch has hundreds, slow to run; to free them would copy the pages they are in
+    _forgotten.append(weakref.finalize._registry)
+    weakref.finalize._registry = {}
 
 
 def _report(place, setup, body, *, result):
@@ -200,11 +205,11 @@ def _failure(status, error):
 
 def _chain(error):
     """The exception, and those that it was raised from or after."""
-    seen = []
-    while error is not None and error not in seen:
-        seen.append(error)
+    chain = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return seen
+    return chain
 
 
 def _text(error):
@@ -219,10 +224,10 @@ def _text(error):
 def _surround(place, setup):
     """Take on the notebook's environment, folder, paths, sources; then be this rank."""
     rank, size = str(place.rank), str(place.world_size)
-    own = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-    own |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
-    own |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
-    _take_on(setup["environ"] | own)
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
+    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
+    _take_on(setup["environ"] | variables)
     tempfile.tempdir = None  # the server may have looked up another
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)

@@ -56,12 +56,12 @@ def keep_groups() -> None:
     """
     from torch.distributed import distributed_c10d as c10d
 
-    destroy, kept = c10d.destroy_process_group, []
+    destroy, groups = c10d.destroy_process_group, []
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
-        kept.extend(c10d._world.pg_map)
-        del kept[:-_KEPT]  # the oldest have long been idle
+        groups.extend(c10d._world.pg_map)
+        del groups[:-_KEPT]  # the oldest have long been idle
         destroy(group)
 
     _replace(destroy_process_group)

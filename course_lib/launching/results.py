@@ -14,13 +14,8 @@ class Results(Sequence):
     """
 
     def __init__(self, values, *, output, seconds, trace=None, title=""):
-        self._values = list(values)
-        self.output, self.seconds, self.trace, self.title = (
-            output,
-            seconds,
-            trace,
-            title,
-        )
+        self._values, self.title = list(values), title
+        self.output, self.seconds, self.trace = output, seconds, trace
 
     def __getitem__(self, rank):
         return self._values[rank]
@@ -32,24 +27,14 @@ class Results(Sequence):
         return f"Results of {self.title}: [{', '.join(map(short, self))}]"
 
     def _repr_html_(self):
-        cells = [
-            (
-                rank,
-                short(value),
-                f"{self.seconds[rank]:.3f}",
-                self.output[rank].count("\n"),
-            )
-            for rank, value in enumerate(self)
-        ]
-        head = ("rank", "returned", "seconds", "lines of output")
-        rows = "".join(_row("td", row) for row in cells)
-        return f"<table>{_row('th', head)}{rows}</table>"
+        rows = [_row("th", ("rank", "returned", "seconds", "lines of output"))]
+        for rank, value in enumerate(self):
+            seconds, lines = f"{self.seconds[rank]:.3f}", self.output[rank].count("\n")
+            rows.append(_row("td", (rank, short(value), seconds, lines)))
+        return f"<table>{''.join(rows)}</table>"
 
 
 def _row(tag, row):
-    style = 'style="text-align:left"'
-    return (
-        "<tr>"
-        + "".join(f"<{tag} {style}>{html.escape(str(x))}</{tag}>" for x in row)
-        + "</tr>"
-    )
+    start, end = f'<{tag} style="text-align:left">', f"</{tag}>"
+    cells = (start + html.escape(str(cell)) + end for cell in row)
+    return f"<tr>{''.join(cells)}</tr>"

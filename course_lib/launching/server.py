@@ -1,4 +1,4 @@
-"""The kernel's side of the warm process server: start it, ask it for launches.
+"""Handles of fork servers, and the one that starts the launches of this process.
 
 The notebook's own process is never forked: it has threads, and a forked copy of it
 would hang in the first parallel operator.
@@ -17,29 +17,39 @@ from course_lib.errors import LaunchError
 from course_lib.system import sockets
 
 # read when torch or its libraries are imported: a change needs a new server
-_READ_AT_IMPORT = (
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "KMP_",
-    "TORCH_",
-    "PYTORCH_",
-    "LD_",
-    "PYTHON",
-)
+_IMPORTED = ("OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH_", "PYTORCH_", "LD_", "PYTHON")
 # scikit-learn sets them as it is imported, in a rank as well
 _SET_BY_IMPORTS = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
+# c10d warns of every name that it cannot look up; a learner can set it otherwise
+_QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
+_VARIABLES = {
+    "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # ask for GPUs without starting CUDA
+    "RES_OPTIONS": "timeout:1 attempts:1",  # c10d asks a name server about 127.0.0.1
+    "MPLBACKEND": "agg",
+}
+_FORKSERVER, _AGENT = "course_lib.launching.forkserver", "course_lib.launching.agent"
+_START = (
+    f"import importlib, sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
+    "importlib.import_module(sys.argv[1]).main(*sys.argv[2:])"
+)
 _PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
 
 _lock = threading.Lock()
 _current, _preload = None, ()
 
 
-class Server:
-    """The kernel's handle of its process server."""
+class ForkServer:
+    """A handle of a fork server: `main(control, owner, *arguments)` of a module.
 
-    def __init__(self):
-        self.environment = _import_environment()
+    It has the variables of this process and `variables`.
+    """
+
+    def __init__(self, module: str, *arguments: str, **variables: str):
+        self.module, self.arguments = module, arguments
+        self.environment, self._read = environment(**variables), _read_at_import()
         self.owner = os.getpid()
         self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
         self.control, theirs = sockets.pair()
@@ -48,25 +58,33 @@ class Server:
 
     def _start(self, theirs):
         """The process that serves the other end of `control`."""
-        numbers = map(str, (theirs.fileno(), os.getpid()))
+        numbers = map(str, (theirs.fileno(), self.owner))
         return subprocess.Popen(
-            [sys.executable, "-c", _START, *numbers, *_preload],
+            [sys.executable, "-c", _START, self.module, *numbers, *self.arguments],
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # an interrupt of the cell is not meant for it
-            env={**QUIET, **os.environ, **ENVIRONMENT},
+            start_new_session=True,  # an interrupt of the owner is not meant for it
+            env=self.environment,
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
         )
 
-    def serves(self) -> bool:
-        """True while this server can start ranks for this process as it is now."""
-        mine = self.owner == os.getpid() and self.environment == _import_environment()
-        return mine and self.process.poll() is None
+    def lives(self) -> bool:
+        """True while it can fork."""
+        return self.process.poll() is None
 
-    def start(self, job: dict, files: list[int]) -> socket.socket:
-        """Have an agent forked for `job`; the link to it comes back."""
+    def fits(self) -> bool:
+        """True while this server can start ranks for this process as it is now."""
+        mine = self.owner == os.getpid() and self._read == _read_at_import()
+        return mine and self.lives()
+
+    def start(self, module: str, arguments: dict, files=()) -> socket.socket:
+        """Have a child forked that runs `main` of a module; the link to it comes back.
+
+        Errors: `OSError` if the server has ended.
+        """
+        job = {"module": module, "arguments": arguments}
         link, theirs = sockets.pair()
         with theirs:
             sockets.send(self.control, job, [theirs.fileno(), *files])
@@ -77,18 +95,21 @@ class Server:
         return os.pread(self.log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Take no more launches; the server ends when those in flight have ended."""
+        """End it at once; its children end when their links are closed."""
         self.control.close()
+        self.process.kill()  # without waiting for what it imports
+        self.process.wait()
+        self.log.close()
 
 
-def current() -> Server:
+def current() -> ForkServer:
     """The server of this process, started now if there is none that fits."""
     global _current
     with _lock:
-        if _current is None or not _current.serves():
+        if _current is None or not _current.fits():
             if _current is not None:
-                _current.close()
-            _current = Server()
+                _current.control.close()  # it ends when its launches have ended
+            _current = ForkServer(_FORKSERVER, *_preload)
         return _current
 
 
@@ -98,7 +119,7 @@ def set_preload(modules: list[str]) -> None:
     _preload = tuple(modules)
 
 
-def use(server: Server) -> None:
+def use(server: ForkServer) -> None:
     """Let this server start the launches of this process from now on."""
     global _current
     with _lock:
@@ -110,14 +131,11 @@ def close() -> None:
     """End the server of this process at once; the next launch starts a new one."""
     global _current
     if _current is not None and _current.owner == os.getpid():
-        _current.control.close()
-        _current.process.kill()  # without waiting for what it imports
-        _current.process.wait()
-        _current.log.close()
-        _current, _preload = None, ()
+        _current.close()
+        _current = None
 
 
-class WarmHost:
+class ForkedHost:
     """The ranks of one launch, started by an agent that the server forks."""
 
     how = ""  # nothing to say: this is the quick way
@@ -125,7 +143,7 @@ class WarmHost:
     def __init__(self, job: dict, files: list[int]):
         self.server, self.answered = current(), False
         with self._or_error():
-            self.link = self.server.start(job, files)
+            self.link = self.server.start(_AGENT, job, files)
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
@@ -192,23 +210,11 @@ class WarmHost:
                     pass
 
 
-# c10d warns of every name that it cannot look up; a learner can set it otherwise
-QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # ask for GPUs without starting CUDA
-    "RES_OPTIONS": "timeout:1 attempts:1",  # c10d asks a name server about 127.0.0.1
-    "MPLBACKEND": "agg",
-}
-_START = (
-    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
-    "from course_lib.launching.forkserver import main;"
-    " main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])"
-)
+def environment(**variables: str) -> dict[str, str]:
+    """The variables of a fork server that this process starts, with more of them."""
+    return {**_QUIET, **os.environ, **_VARIABLES, **variables}
 
 
-def _import_environment():
-    read = {k: v for k, v in os.environ.items() if k.startswith(_READ_AT_IMPORT)}
+def _read_at_import():
+    read = {k: v for k, v in os.environ.items() if k.startswith(_IMPORTED)}
     return dict(read.items() - _SET_BY_IMPORTS.items())

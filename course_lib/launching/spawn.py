@@ -1,4 +1,4 @@
-"""Ranks without a process server, for systems other than Linux: new processes each.
+"""Ranks without a fork server, for systems other than Linux: new processes each.
 
 Slower by the import of torch, two seconds or more, in every rank of every launch.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from course_lib.launching import rank_process, rendezvous
 
 
-class PlainHost:
+class SpawnedHost:
     """Starts each rank as a process of its own and tells how it ended."""
 
     how = ", slower start: without the process server every rank imports torch"

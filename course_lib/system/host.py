@@ -63,12 +63,12 @@ def visible(found: list[Gpu], variable: str | None) -> list[Gpu]:
     if variable is None:
         return found
     names = filter(None, map(str.strip, variable.split(",")))
-    chosen = (
+    matches = (
         [gpu for gpu in found if name == gpu.index or gpu.uuid.startswith(name)]
         for name in names
     )
     # CUDA ignores everything behind a name that it does not know
-    return [first for first, *_ in itertools.takewhile(bool, chosen)]
+    return [first for first, *_ in itertools.takewhile(bool, matches)]
 
 
 def usable_cores(root: Path = ROOT) -> int:

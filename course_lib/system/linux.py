@@ -7,19 +7,19 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from course_lib.system import leftovers, processes
+from course_lib.system import processes
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
-_kept = []
+_pieces = []
 
 
 def available() -> bool:
-    """True where the kernel has what the process server needs (Linux 5.3 or newer)."""
+    """True where the kernel has what the fork server needs (Linux 5.3 or newer)."""
     try:
         os.close(os.pidfd_open(os.getpid()))
         os.close(os.memfd_create("course_lib"))
@@ -52,12 +52,12 @@ def meet_without_files() -> None:
     """
     from multiprocessing import connection
 
-    made, usual = itertools.count(), connection.arbitrary_address
+    numbers, usual = itertools.count(), connection.arbitrary_address
 
     def arbitrary_address(family):
         if family != "AF_UNIX":
             return usual(family)
-        return f"\0course_lib-{os.getpid()}-{next(made)}"
+        return f"\0course_lib-{os.getpid()}-{next(numbers)}"
 
     connection.arbitrary_address = arbitrary_address
 
@@ -77,19 +77,20 @@ def keep_together(megabytes: int = 64) -> None:
 
     Otherwise each megabyte of them lies between two libraries that were loaded.
     """
-    if _kept:
+    if _pieces:
         return
     pieces = [None] * (megabytes << 20 >> 9)  # as it grew, it would lie between them
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)
-    _kept.extend(pieces[::500])  # a piece in each part, or it would be given back
+    _pieces.extend(pieces[::500])  # a piece in each part, or it would be given back
 
 
-def use_huge_pages() -> None:
+def use_huge_pages() -> Iterator[None]:
     """Move this process's own memory into pages of 2 MiB, where the system has them.
 
     A fork copies the table of pages, not the pages: with large ones it takes a third of
-    the time, and so does the end of the forked process.
+    the time, and so does the end of the forked process. It goes on page by page, with
+    milliseconds for each.
     """
     madvise = libc().madvise
     with open("/proc/self/maps") as file:
@@ -100,6 +101,7 @@ def use_huge_pages() -> None:
             # page by page, since one that cannot be moved ends the call
             for start in range(-(-first // _HUGE) * _HUGE, last - _HUGE + 1, _HUGE):
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
+                yield
 
 
 def kill_children() -> set[int]:
@@ -110,7 +112,7 @@ def kill_children() -> set[int]:
     while _reap(family) and time.monotonic() < until:
         for pid in processes.descendants():
             family.add(pid)
-            if not leftovers.tidies(pid):
+            if not processes.tidies(pid):
                 _kill(pid)
         time.sleep(0.005)
     # orphans come to us when their parent ends

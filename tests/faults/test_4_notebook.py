@@ -83,12 +83,12 @@ cl.launch(lambda rank, world_size, x: x, Slow())"""
     assert launches(kernel)
 
 
-IN_CLOSE = """close = server.WarmHost.close
+IN_CLOSE = """close = server.ForkedHost.close
 def interrupted(self):
-    server.WarmHost.close = close
+    server.ForkedHost.close = close
     signal.raise_signal(signal.SIGINT)
     close(self)
-server.WarmHost.close = interrupted"""
+server.ForkedHost.close = interrupted"""
 IN_WAITING = """receive, calls = server.sockets.receive, []
 def interrupted(link):
     message = receive(link)

@@ -10,7 +10,7 @@ STATE = """import random, numpy, signal, resource, warnings
 from course_lib.launching import forkserver
 def state(rank=0, world_size=1):
     # what the server imports while it is idle leaves traces, too
-    [__import__(name) for name in forkserver.ahead()]
+    [__import__(name) for name in forkserver.PRELOAD]
     old = os.umask(0)
     os.umask(old)
     environ = {k: v for k, v in os.environ.items() if k not in ours}

@@ -172,7 +172,7 @@ class Grader:
             if self.closed:
                 raise Stopped
             try:
-                link = template.start({"folder": str(folder)})
+                link = template.supervise(folder)
             except OSError:
                 log = template.last_words()
                 raise GraderError(f"its template ended: {log}") from None

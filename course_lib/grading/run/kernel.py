@@ -1,4 +1,4 @@
-"""A notebook's kernel, forked from the warm template: no imports, no waiting."""
+"""A notebook's kernel, forked from the grader's template: no imports, no waiting."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ def main(room: Path, *, ready: int) -> None:
 def _prepared(room):
     os.setsid()
     _stand_alone(room)
-    server.use(Forked())
+    server.use(KernelServer())
     from ipykernel.kernelapp import IPKernelApp
 
     app = IPKernelApp.instance()
@@ -71,8 +71,11 @@ def _forget_secrets():
             del os.environ[name]
 
 
-class Forked(server.Server):
-    """A process server that is there at once: a fork of this kernel, as it begins."""
+class KernelServer(server.ForkServer):
+    """A fork server that is there at once: a fork of this kernel, as it begins."""
+
+    def __init__(self):
+        super().__init__(forkserver.__name__, *stages.names())
 
     def _start(self, theirs):
         pid = os.fork()
@@ -82,19 +85,14 @@ class Forked(server.Server):
                 for stream in (1, 2):
                     os.dup2(self.log.fileno(), stream)
                 self.control.close()
-                wanted = [
-                    name
-                    for name in forkserver.ahead(stages.names())
-                    if name not in sys.modules
-                ]
-                forkserver.serve(theirs, self.owner, wanted=wanted)
+                forkserver.serve(theirs, self.owner, preload=self.arguments)
             finally:
                 os._exit(1)
         return Child(pid)
 
 
 class Child:
-    """As much of `subprocess.Popen` as a process server needs."""
+    """As much of `subprocess.Popen` as the handle of a fork server needs."""
 
     def __init__(self, pid):
         self.pid, self.code = pid, None

@@ -23,7 +23,7 @@ from course_lib.grading.run.sandbox import (
     seal,
     stranger,
 )
-from course_lib.system import leftovers, linux, processes, sockets
+from course_lib.system import linux, processes, sockets
 
 _TICK = 0.2  # seconds between two looks at memory and processes
 _CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
@@ -34,12 +34,14 @@ class Unable(Exception):
     """Something that the grader needs could not be done."""
 
 
-def main(link, folder: Path) -> None:
+def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
     born, family = time.time(), set()
     try:
         os.setsid()
         linux.adopt_orphans()
+        os.close(owner)  # whose end closes the link, too
+        folder = Path(arguments["folder"])
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
         end = _Run(link, job).result()
     except Unable as error:
@@ -49,7 +51,7 @@ def main(link, folder: Path) -> None:
     finally:
         with contextlib.suppress(OSError):
             family = linux.kill_children()
-            leftovers.remove(family, born)
+            processes.remove_leftovers(family, born)
         with contextlib.suppress(OSError):
             sockets.send(link, end)
         os._exit(0)

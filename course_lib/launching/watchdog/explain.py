@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 
 from course_lib.launching.watchdog import mismatch
 from course_lib.launching.watchdog.mismatch import SAME
-from course_lib.launching.watchdog.stall import Standing
+from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import is_learners, whereabouts
-from course_lib.text import ranks_named, signal_name
+from course_lib.text import many, ranks_named, signal_name
 
 _JOINS = ("init_process_group", "new_group")
 _PAIRS = {
@@ -24,18 +24,18 @@ _PAIRS = {
 }
 
 
-def table(standings: list[Standing]) -> list[str]:
+def table(states: list[RankState]) -> list[str]:
     """A line for each place where ranks are: which, in what call, at what line."""
     places = defaultdict(list)
-    for one in standings:
-        places[one.state, one.call, _line(one), _forked(one)].append(one.rank)
+    for state in states:
+        places[state.state, state.call, _line(state), _forked(state)].append(state.rank)
     return [line for place, ranks in places.items() for line in _rows(place, ranks)]
 
 
-def _forked(one):
+def _forked(state):
     """How many of its processes are at which line, or how they ended."""
-    lines = Counter(whereabouts(list(stack)) for stack in one.forked)
-    lines.update(_ended(code) for code in one.ended)
+    lines = Counter(whereabouts(list(stack)) for stack in state.forked)
+    lines.update(_ended(code) for code in state.ended)
     return tuple(lines.items())
 
 
@@ -45,17 +45,17 @@ def _ended(code):
     return f"killed by {signal_name(-code)}"
 
 
-def _line(one):
-    if one.state not in ("waits", "works", "ends"):
+def _line(state):
+    if state.state not in ("waits", "works", "ends"):
         return ""
-    handles = f" (while it handles {one.error})" if one.error else ""
-    return whereabouts(list(one.frames)) + handles
+    handles = f" (while it handles {state.error})" if state.error else ""
+    return whereabouts(list(state.frames)) + handles
 
 
 def _rows(place, ranks):
     state, call, line, forked = place
     many = len(ranks) > 1
-    said = {
+    words = {
         "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
         "works": f"{'were' if many else 'was'} in {line}",
         "starts": f"{'have' if many else 'has'} not begun",
@@ -63,16 +63,16 @@ def _rows(place, ranks):
         "stopped": f"{'are' if many else 'is'} stopped",
         "returned": f"{'have' if many else 'has'} returned",
     }
-    yield f"{ranks_named(ranks)} {said[state]}"
+    yield f"{ranks_named(ranks)} {words[state]}"
     for line, count in forked:
         yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
 
 
-def reason(standings: list[Standing]) -> str:
+def reason(states: list[RankState]) -> str:
     """Why the waiting ranks wait, and what to change; "" if nothing can be said."""
     by_state = defaultdict(list)
-    for one in standings:
-        by_state[one.state].append(one)
+    for state in states:
+        by_state[state.state].append(state)
     waiting = by_state["waits"]
     if by_state["stopped"]:
         return _stopped(by_state["stopped"])
@@ -83,21 +83,21 @@ def reason(standings: list[Standing]) -> str:
     if by_state["works"]:
         return _busy(by_state["works"], waiting)
     return (
-        _joining(waiting, standings)
+        _joining(waiting, states)
         or (by_state["returned"] and _returned(by_state["returned"], waiting))
         or _PAIRS.get(frozenset(map(_operation, waiting)), "")
         or _unpaired(waiting)
-        or _different(waiting, len(standings))
+        or _different(waiting, len(states))
         or _unlike(waiting)
     )
 
 
-def _operation(one):
-    return one.call.removeprefix("wait() of ")
+def _operation(state):
+    return state.call.removeprefix("wait() of ")
 
 
 def _unlike(waiting):
-    if len({one.call for one in waiting}) > 1:
+    if len({state.call for state in waiting}) > 1:
         return f"They wait in different calls. {SAME}"
     return (
         "All wait in the same call: do they pass the same group, src or dst, and"
@@ -128,12 +128,12 @@ def _busy(working, waiting):
     )
 
 
-def _joining(waiting, standings):
-    joining = [one for one in waiting if one.call in _JOINS]
+def _joining(waiting, states):
+    joining = [state for state in waiting if state.call in _JOINS]
     if not joining:
         return ""
-    call, count = joining[0].call, len(standings)
-    others = [one for one in standings if one not in joining]
+    call, count = joining[0].call, len(states)
+    others = [state for state in states if state not in joining]
     if others:
         return (
             f"{call} ends when all {count} ranks have called it, and {_ranks(others)}"
@@ -147,32 +147,30 @@ def _joining(waiting, standings):
 
 def _returned(returned, waiting):
     has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
-    if {_operation(one) for one in waiting} <= {"send", "recv"}:
+    if {_operation(state) for state in waiting} <= {"send", "recv"}:
         return (
             f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
-            f" for a message of {theirs}: each send needs a recv on the other rank."
+            f" for a message of {theirs}: each send needs a recv on the other state."
         )
-    made = {one.made for one in returned}
-    count = f" after {_calls(made.pop())}" if len(made) == 1 else ""
+    counts = {state.num_calls for state in returned}
+    count = (
+        f" after {many(counts.pop(), 'collective call')}" if len(counts) == 1 else ""
+    )
     return (
         f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
         f" {_wait(waiting)} for {theirs}. {SAME}{_skipped(waiting)}"
     )
 
 
-def _calls(number):
-    return f"{number} collective call{'' if number == 1 else 's'}"
-
-
 def _unpaired(waiting):
     """A send or a recv whose other half nobody calls."""
     for call, half in (("recv", "send to it"), ("send", "recv from it")):
-        alone = [one for one in waiting if _operation(one) == call]
-        others = [one for one in waiting if one not in alone]
+        alone = [state for state in waiting if _operation(state) == call]
+        others = [state for state in waiting if state not in alone]
         if alone and others:
             places = defaultdict(list)
-            for one in others:
-                places[one.call].append(one.rank)
+            for state in others:
+                places[state.call].append(state.rank)
             rest = [f"{ranks_named(ranks)} in {call}" for call, ranks in places.items()]
             return (
                 f"{_ranks(alone)} {_wait(alone)} in {call}, and {', '.join(rest)}:"
@@ -183,12 +181,12 @@ def _unpaired(waiting):
 
 def _different(waiting, world_size):
     sentence, concerned = mismatch.find(waiting, world_size)
-    return sentence + _skipped([one for one in waiting if one.rank in concerned])
+    return sentence + _skipped([state for state in waiting if state.rank in concerned])
 
 
 def _skipped(waiting):
     """A question about the line at which some ranks wait and the others do not."""
-    lines = {one.rank: _own(one) for one in waiting}
+    lines = {state.rank: _own(state) for state in waiting}
     if not lines:
         return ""
     functions = {frame[::2] for frame in lines.values()}
@@ -200,13 +198,13 @@ def _skipped(waiting):
     return f" Does {reasons} keep {ranks_named(past)} from line {first}?"
 
 
-def _own(one):
-    return [frame for frame in one.frames if is_learners(frame)][-1]
+def _own(state):
+    return [frame for frame in state.frames if is_learners(frame)][-1]
 
 
-def _ranks(standings):
-    return ranks_named([one.rank for one in standings])
+def _ranks(states):
+    return ranks_named([state.rank for state in states])
 
 
-def _wait(standings):
-    return "wait" if len(standings) > 1 else "waits"
+def _wait(states):
+    return "wait" if len(states) > 1 else "waits"

@@ -10,7 +10,13 @@ from dataclasses import replace
 from course_lib import stacks
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
-from course_lib.launching.watchdog.stall import EVERY, Standing, Watch, rests, standing
+from course_lib.launching.watchdog.stall import (
+    EVERY,
+    Looks,
+    RankState,
+    Watch,
+    rank_state,
+)
 from course_lib.stacks import is_learners
 from course_lib.system import processes
 
@@ -19,14 +25,14 @@ _AGAIN = 0.15  # seconds until a rank that did not is asked again
 _COMPUTED = 0.05  # seconds of computing after which a rank is asked as it runs
 
 
-class Witness:
+class RankProbe:
     """What one rank can be asked by: a socket for answers, a file for its stacks."""
 
     def __init__(self, file):
         self.file = file
         self.socket, self._theirs = socket.socketpair()
         self.socket.setblocking(False)
-        self._heard, self._told, self.answer = b"", set(), Answer()
+        self._heard, self._words, self.answer = b"", set(), Answer()
         self.waits = False  # for an answer
         self.children = []  # stacks of the processes that the rank forked
         self.ended = []  # and the exit codes of those for which it has not waited
@@ -43,20 +49,20 @@ class Witness:
         """Forget the last stacks; ask a rank that can answer."""
         self.listen()
         self.answer = self.answer._replace(stacks=())
-        self.waits = b"" in self._told
+        self.waits = b"" in self._words
         if self.waits:
             with suppress(OSError):
                 self.socket.send(b"?")
 
     def listen(self) -> None:
-        """Take in what the rank said; an empty line is the greeting of its answers."""
+        """Take in what the rank told; an empty line is the greeting of its answers."""
         with suppress(OSError):
-            while said := self.socket.recv(1 << 16):
-                self._heard += said
+            while data := self.socket.recv(1 << 16):
+                self._heard += data
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
             if line in (b"", responder.BEGUN, responder.LEFT):
-                self._told.add(line)
+                self._words.add(line)
                 continue
             with suppress(ValueError):  # two threads of the rank spoke at once
                 self.answer, self.waits = responder.understand(line), False
@@ -64,9 +70,9 @@ class Witness:
     @property
     def state(self) -> str:
         """`starts`, `works` or `ends`: before, in or after the function of the rank."""
-        if responder.LEFT in self._told:
+        if responder.LEFT in self._words:
             return "ends"
-        return "works" if responder.BEGUN in self._told else "starts"
+        return "works" if responder.BEGUN in self._words else "starts"
 
     def dumped(self, start: int = 0) -> str:
         """What `faulthandler` wrote from this byte on."""
@@ -79,7 +85,7 @@ class Witness:
             end.close()
 
 
-class Inquiry:
+class Watchdog:
     """What can be learnt of the ranks of a launch while they run.
 
     `wait()` is called while they think: it must not take long.
@@ -87,9 +93,9 @@ class Inquiry:
 
     def __init__(self, wait):
         self._wait, self._watch, self._looked = wait, Watch(), 0.0
-        self._last = {}, 0.0  # what the ranks did when one had failed, and the time
+        self._looks = Looks()  # since a rank has failed
         self._computed = {}  # seconds of each until it was seen in its function
-        self.witnesses: list[Witness] = []
+        self.probes: list[RankProbe] = []
         self.pids: dict[int, int] = {}
 
     def arrived(self, ended: set[int]) -> bool:
@@ -97,136 +103,143 @@ class Inquiry:
 
         One that has just been forked has no line of the learner's yet.
         """
-        (before, at), now = self._last, time.monotonic()
-        seen = self._activities(ended)
-        self._last = seen, now
-        for rank, witness in enumerate(self.witnesses):
-            witness.listen()
-            does = seen.get(rank)
-            if rank in ended or (witness.state != "starts" and not does):
+        activities = self._activities(ended)
+        resting = self._looks.resting(activities, time.monotonic())
+        for rank, probe in enumerate(self.probes):
+            probe.listen()
+            activity = activities.get(rank)
+            if rank in ended or (probe.state != "starts" and not activity):
                 continue  # nothing can be seen of it, as elsewhere than on Linux
-            if witness.state == "starts":
+            if probe.state == "starts":
                 return False
-            computed = does.seconds - self._computed.setdefault(rank, does.seconds)
-            if computed < _COMPUTED and not rests(does, before.get(rank), now - at):
+            seconds = activity.seconds
+            computed = seconds - self._computed.setdefault(rank, seconds)
+            if computed < _COMPUTED and rank not in resting:
                 return False
         return True
 
-    def stall(self, ended: set[int]) -> list[Standing] | None:
+    def stall(self, ended: set[int]) -> list[RankState] | None:
         """Where all ranks stand if they have been at rest for too long, else None.
 
         Looks now and then; called more often it does nothing.
         """
         now = time.monotonic()
-        if now - self._looked < EVERY or len(self.pids) < len(self.witnesses):
+        if now - self._looked < EVERY or len(self.pids) < len(self.probes):
             return None
-        self._looked, seen = now, self._activities(ended)
-        if not all(seen.values()) or not self._watch.look(seen, now):
+        self._looked, activities = now, self._activities(ended, families=True)
+        if not all(activities.values()) or not self._watch.look(activities, now):
             return None
-        standings = self.standings(ended)
+        states = self.states(ended)
         if self._has_strangers():
             return None
-        patience = min(witness.answer.patience for witness in self.witnesses)
-        late = self._watch.told(standings, time.monotonic(), patience=patience)
-        return standings if late else None
+        patience = min(probe.answer.patience for probe in self.probes)
+        late = self._watch.told(states, time.monotonic(), patience=patience)
+        return states if late else None
 
     def _has_strangers(self):
         """True if a group has members that are no ranks of this launch."""
-        known = range(len(self.witnesses))
-        groups = (one.answer.members.values() for one in self.witnesses)
-        return any(max(ranks) not in known for each in groups for ranks in each)
+        ranks = range(len(self.probes))
+        groups = (probe.answer.members.values() for probe in self.probes)
+        return any(max(group) not in ranks for each in groups for group in each)
 
-    def standings(self, ended: set[int], host=None) -> list[Standing]:
+    def states(self, ended: set[int], host=None) -> list[RankState]:
         """Where each rank stands; through its `host` one that cannot say it, too.
 
         After that the ranks must be stopped: such a look can crash a healthy one.
         """
-        seen = self._activities(ended).items()
-        stopped = {rank for rank, does in seen if does and does.state == "T"}
-        asked = {
-            rank: witness
-            for rank, witness in enumerate(self.witnesses)
+        activities = self._activities(ended).items()
+        stopped = {rank for rank, does in activities if does and does.state == "T"}
+        running = {
+            rank: probe
+            for rank, probe in enumerate(self.probes)
             if rank not in ended | stopped
         }
-        self._ask(asked.values())
+        self._ask(running.values())
         if host:
-            self._dump(asked, host)
-            self._dump_children(asked)
+            self._dump(running, host)
+            self._dump_children(running)
         return [
             self._ended(rank)
             if rank in ended
-            else self._standing(rank, stopped=rank in stopped, last=bool(host))
-            for rank in range(len(self.witnesses))
+            else self._state(rank, stopped=rank in stopped, last=bool(host))
+            for rank in range(len(self.probes))
         ]
 
-    def _activities(self, ended):
-        """What the ranks that have not ended do; None where that cannot be seen."""
+    def _activities(self, ended, *, families=False):
+        """What the ranks that have not ended do; None where that cannot be seen.
+
+        With `families` what they forked counts as theirs.
+        """
         pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
-        return {rank: processes.activity(pid) for rank, pid in pids.items()}
+        activities = map(processes.activity, pids.values())
+        if families:
+            forked = processes.families(pids.values())
+            activities = map(processes.together, activities, forked)
+        return dict(zip(pids, activities))
 
-    def _ask(self, witnesses):
+    def _ask(self, probes):
         """Let ranks that can answer say where they are; each `answer` has it then."""
-        for witness in witnesses:
-            witness.ask()
+        for probe in probes:
+            probe.ask()
         until = time.monotonic() + _PATIENCE
-        while time.monotonic() < until and any(one.waits for one in witnesses):
+        while time.monotonic() < until and any(probe.waits for probe in probes):
             self._wait()
-            for witness in witnesses:
-                witness.listen()
+            for probe in probes:
+                probe.listen()
 
-    def _dump(self, witnesses, host):
+    def _dump(self, probes, host):
         """Take the stacks of ranks that did not answer."""
-        silent = {rank: one for rank, one in witnesses.items() if not one.answer.stacks}
+        silent = {r: probe for r, probe in probes.items() if not probe.answer.stacks}
         began, times, texts = time.monotonic(), 0, {}
         while silent and (passed := time.monotonic() - began) < _PATIENCE:
             if passed >= times * _AGAIN:  # because a rank that starts ignores it
                 host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
                 times += 1
             self._wait()
-            last, texts = texts, {rank: one.dumped() for rank, one in silent.items()}
+            last, texts = texts, {r: probe.dumped() for r, probe in silent.items()}
             if texts == last and all(texts.values()):
                 break  # a dump is complete when it no longer grows
         for rank, text in texts.items():
-            found = tuple(stacks.parse(text))
-            silent[rank].answer = silent[rank].answer._replace(stacks=found)
+            dumped = tuple(stacks.parse(text))
+            silent[rank].answer = silent[rank].answer._replace(stacks=dumped)
 
-    def _dump_children(self, witnesses):
+    def _dump_children(self, probes):
         """Take the stacks of processes that ranks forked, one after the other."""
         until = time.monotonic() + _PATIENCE
-        for rank, witness in witnesses.items():
+        for rank, probe in probes.items():
             for pid in processes.children(self.pids.get(rank, -1)):
                 if (code := processes.exit_code(pid)) is not None:
-                    witness.ended.append(code)
+                    probe.ended.append(code)
                 # a program of its own has no handler: the signal would end it
                 if processes.catches(pid, signal.SIGUSR1):
-                    witness.children.append(self._dump_child(pid, witness, until))
+                    probe.children.append(self._dump_child(pid, probe, until))
 
-    def _dump_child(self, pid, witness, until):
-        start, last, text = len(witness.dumped()), "", ""
+    def _dump_child(self, pid, probe, until):
+        start, last, text = len(probe.dumped()), "", ""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGUSR1)
         while time.monotonic() < until and not (text and text == last):
             self._wait()
-            last, text = text, witness.dumped(start)
+            last, text = text, probe.dumped(start)
         return stacks.of_child(stacks.parse(text))
 
     def _ended(self, rank):
-        witness = self.witnesses[rank]
-        witness.listen()
-        return Standing(rank, "returned", calls=witness.answer.calls)
+        probe = self.probes[rank]
+        probe.listen()
+        return RankState(rank, "returned", calls=probe.answer.calls)
 
-    def _standing(self, rank, *, stopped, last):
+    def _state(self, rank, *, stopped, last):
         if stopped:
-            return Standing(rank, "stopped")
-        witness = self.witnesses[rank]
-        found = standing(rank, witness.answer, last=last)
-        forked = [tuple(s) for s in witness.children if any(map(is_learners, s))]
+            return RankState(rank, "stopped")
+        probe = self.probes[rank]
+        state = rank_state(rank, probe.answer, last=last)
+        forked = [tuple(s) for s in probe.children if any(map(is_learners, s))]
         # before and after the function there is no line of the learner's to tell
-        if found.state == "works" and not any(map(is_learners, found.frames)):
-            found = replace(found, state=witness.state)
-        return replace(found, forked=tuple(forked), ended=tuple(witness.ended))
+        if state.state == "works" and not any(map(is_learners, state.frames)):
+            state = replace(state, state=probe.state)
+        return replace(state, forked=tuple(forked), ended=tuple(probe.ended))
 
     def close(self) -> None:
         """Close all files."""
-        for witness in self.witnesses:
-            witness.close()
+        for probe in self.probes:
+            probe.close()

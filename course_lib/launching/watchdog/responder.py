@@ -113,13 +113,13 @@ def _answer():
         asked.sendall(b"\n")  # from now on there are answers
         while asked.recv(1):
             asked.sendall(
-                _said(_stacks(), flight_recorder.read(flight_recorder.entries()))
+                _encoded(_stacks(), flight_recorder.read(flight_recorder.entries()))
             )
 
 
-def _said(stacks, called):
-    told = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
-    return json.dumps(told).encode() + b"\n"
+def _encoded(stacks, called):
+    answer = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
+    return json.dumps(answer).encode() + b"\n"
 
 
 def _members():
@@ -137,16 +137,16 @@ def _operation(work):
 
 def _error():
     """The exception that the main thread is handling, in one line."""
-    found = sys._current_exceptions().get(threading.main_thread().ident)
-    error = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    error = sys._current_exceptions().get(threading.main_thread().ident)
+    error = error[1] if isinstance(error, tuple) else error  # a tuple before 3.12
     return f"{type(error).__qualname__}: {error}"[:200] if error else ""
 
 
 def _stacks():
     me, main = threading.get_ident(), threading.main_thread().ident
-    found = sys._current_frames()
-    idents = sorted(found.keys() - {me}, key=lambda ident: ident == main)
-    return [_walk(found[ident]) for ident in idents]
+    frames = sys._current_frames()
+    idents = sorted(frames.keys() - {me}, key=lambda ident: ident == main)
+    return [_walk(frames[ident]) for ident in idents]
 
 
 def _walk(frame):
@@ -164,7 +164,7 @@ def farewell() -> None:
         # a learner may have closed it, and nobody may read: it must not matter
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
             last = flight_recorder.read(flight_recorder.entries())[-_LAST:]
-            asked.send(_said([], last), socket.MSG_DONTWAIT)
+            asked.send(_encoded([], last), socket.MSG_DONTWAIT)
 
 
 def understand(text: bytes) -> Answer:

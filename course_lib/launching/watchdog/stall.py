@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.stacks import Frame, is_learners, main_stack
 from course_lib.system.processes import Activity
@@ -29,7 +30,7 @@ _THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankState:
     """Where one rank stands, and in which call if it waits.
 
     `state`: `starts` (its function has not begun), `waits`, `works`, `ends` (the
@@ -50,45 +51,62 @@ class Standing:
     ended: tuple[int, ...] = ()
 
     @property
-    def made(self) -> int:
+    def num_calls(self) -> int:
         """How many collectives it has called."""
         last = {call.group: call.number for call in self.calls}
         return sum(last.values())
+
+
+class Looks:
+    """Looks at the activities of ranks, each compared with the one before."""
+
+    def __init__(self):
+        self.at, self._activities = None, {}  # of the last look
+
+    def resting(self, activities: dict, now: float) -> set[int]:
+        """Take a look; the ranks that have rested since the last one."""
+        before, passed = self._activities, 0.0 if self.at is None else now - self.at
+        self._activities, self.at = activities, now
+        return {
+            rank
+            for rank, activity in activities.items()
+            if activity and rests(activity, before.get(rank), passed)
+        }
 
 
 class Watch:
     """When to ask the ranks where they are, and when their answers mean a stall."""
 
     def __init__(self):
-        self._seen, self._at = {}, 0.0  # the last look
+        self._looks = Looks()
         self._since = self._stopped = None  # at rest, a rank stopped, without a break
-        self._asked, self._told = 0.0, None  # the last answers
+        self._asked, self._states = 0.0, None  # the last answers
 
-    def look(self, seen: dict, now: float) -> bool:
+    def look(self, activities: dict, now: float) -> bool:
         """Take in a look at all live processes; True when it is time to ask them."""
-        before, passed = self._seen, now - self._at
-        self._seen, self._at = seen, now
-        if not any(activity.state == "T" for activity in seen.values()):
+        last = self._looks.at
+        resting = self._looks.resting(activities, now)
+        if not any(activity.state == "T" for activity in activities.values()):
             self._stopped = None
         elif self._stopped is None:
             self._stopped = now
-        if not before:
-            return False  # the answers cost time of their own: a new start
-        if not all(rests(seen[rank], before.get(rank), passed) for rank in seen):
-            self._since = self._told = None
+        if last is None:
+            return False
+        if resting != activities.keys():
+            self._since = self._states = None
             return False
         if self._since is None:
-            self._since = self._asked = now - passed
-        return bool(seen) and now - self._asked >= _PAUSE
+            self._since = self._asked = last
+        return bool(activities) and now - self._asked >= _PAUSE
 
-    def told(self, standings: list[Standing], now: float, *, patience: float) -> bool:
+    def told(self, ranks: list[RankState], now: float, *, patience: float) -> bool:
         """Take in where the ranks are; True if they have stood there for too long.
 
         PyTorch itself gives up after `patience` seconds.
         """
-        again, self._told = standings == self._told, standings
-        self._asked, self._seen = now, {}
-        states = {standing.state for standing in standings}
+        again, self._states = ranks == self._states, ranks
+        self._asked, self._looks = now, Looks()  # the answers cost time of their own
+        states = {rank.state for rank in ranks}
         moves = states & {"starts", "works", "ends"}
         stands = not moves and states & {"waits", "stopped"}
         rested = now - self._since
@@ -104,11 +122,12 @@ def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
     if before is None:
         return False
     share = _REST + _GROUP * activity.groups
-    idle = activity.seconds - before.seconds <= share * passed
+    # less than before: a thread or a forked process has ended meanwhile
+    idle = abs(activity.seconds - before.seconds) <= share * passed
     return idle and activity.state not in ("R", "D")
 
 
-def standing(rank: int, answer: Answer, last: bool = False) -> Standing:
+def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
     """Where a rank stands that gave this answer.
 
     A thread at work may yet wake the others. For the `last` answer, before the end,
@@ -120,7 +139,7 @@ def standing(rank: int, answer: Answer, last: bool = False) -> Standing:
     waiting = [pair for pair in zip(calls, stacks) if pair[0] not in ("", _JOIN)]
     sure = all(calls) or (last and calls[-1])
     call, frames = waiting[-1] if waiting and sure else ("", main_stack(stacks))
-    return Standing(
+    return RankState(
         rank,
         "waits" if call else "works",
         call,
@@ -140,14 +159,14 @@ def _idles(stack):
     return (
         (end.function == "_worker" and end.file.endswith(_POOL))
         or (end.function == "wait" and end.file.endswith(_THREADING) and foreign)
-        or any(_LOADER in file or file.endswith("answers.py") for file in files)
+        or any(_LOADER in file or file == responder.__file__ for file in files)
     )
 
 
 def _awaited(stack, answer):
     """The call in which a thread waits; "" if it may be at work."""
-    own = [place for place, frame in enumerate(stack) if is_learners(frame)]
-    inner = stack[own[-1] + 1 :] if own else stack
+    learners = [place for place, frame in enumerate(stack) if is_learners(frame)]
+    inner = stack[learners[-1] + 1 :] if learners else stack
     if not inner or any(frame.function == "limited" for frame in inner):
         return ""  # in a line of the learner's, or in a call that ends by itself
     end, pending = inner[-1], [call.name for call in answer.calls if not call.done]
@@ -165,8 +184,8 @@ def _awaited(stack, answer):
 def _name(frames, awaited):
     """What the learner called, of these frames of torch.distributed."""
     names = [f for f in frames if f.function not in _WRAPPERS]
-    plain = [f for f in names if not f.function.startswith("_")]
-    frame = (plain or names or frames)[0]
+    public = [f for f in names if not f.function.startswith("_")]
+    frame = (public or names or frames)[0]
     if frame.file.endswith(_DDP):
         return "DistributedDataParallel"
     if frame.function == "wait":
