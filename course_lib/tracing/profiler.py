@@ -5,7 +5,6 @@ Times are nanoseconds of the machine's clock, which all processes of the machine
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
@@ -14,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from course_lib.tracing.events import Mark
+from course_lib.tracing.flight_recorder import Call
 
 GAP = 1_000_000  # ns: a longer pause between two operators is no compute
 SHORT = 100_000  # ns: the same while a collective runs, since it may be waited for
@@ -30,12 +30,6 @@ NAMES = {
     "broadcast": "broadcast",
     "recv": "recv",
 }
-WIDTHS = {
-    **dict.fromkeys(("Byte", "Char", "Bool"), 1),
-    **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
-    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
-    "ComplexDouble": 16,
-}
 
 
 class Op(NamedTuple):
@@ -49,16 +43,6 @@ class Op(NamedTuple):
     launch: int | None = None
 
 
-class Call(NamedTuple):
-    """A collective as the flight recorder saw it when it was handed in."""
-
-    name: str
-    start: int
-    bytes: int
-    group: str
-    sequence: int
-
-
 class Span(NamedTuple):
     """A named stretch seen from Python: a region, or a message with its bytes."""
 
@@ -66,23 +50,6 @@ class Span(NamedTuple):
     start: int
     stop: int
     bytes: int = 0
-
-
-def read_calls(entries: Iterable[dict]) -> list[Call]:
-    """Return the flight recorder's entries as calls, in order; new groups renamed."""
-    last, made, calls = {}, Counter(), []
-    for entry in sorted(entries, key=lambda entry: entry["record_id"]):
-        group, sequence = entry["process_group"][0], entry["collective_seq_id"]
-        # a group that was destroyed and made anew counts from one again
-        made[group] += sequence <= last.get(group, 0)
-        last[group] = sequence
-        sizes = zip(entry["input_sizes"], entry["input_dtypes"], strict=False)
-        payload = sum(math.prod(size) * WIDTHS.get(kind, 4) for size, kind in sizes)
-        name, start = entry["profiling_name"], entry["time_created_ns"]
-        if not entry.get("is_p2p"):
-            group = f"{group}.{made[group]}"
-            calls.append(Call(name, start, payload, group, sequence))
-    return calls
 
 
 def outermost(spans: Iterable) -> list:
@@ -195,8 +162,9 @@ def communication(
                 "communicate", name, run, bytes=message.bytes if message else 0
             )
         elif call:
-            found = {"bytes": call.bytes, "group": call.group}
-            mark = _mark("communicate", name, run, **found, sequence=call.sequence)
+            group = f"{call.backend}:{call.group}.{call.generation}"
+            identity = {"group": group, "sequence": call.number}
+            mark = _mark("communicate", name, run, bytes=call.bytes, **identity)
         else:
             seen[name] += 1
             mark = _mark("communicate", name, run, group=name, sequence=seen[name])
@@ -209,7 +177,7 @@ def _pair(runs: list[Op], calls: list[Call], hosts: list[Op]) -> Iterator[tuple]
     # gloo starts its calls in the order they came; a kernel knows who launched it
     queues, by_host = defaultdict(deque), {}
     for call in calls:
-        queues[call.name].append(call)
+        queues[f"{call.backend}:{call.name}"].append(call)
         by_host.setdefault(within(hosts, call.start), call)
     for run in runs:
         queue = queues[run.name]

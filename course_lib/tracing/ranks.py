@@ -15,15 +15,14 @@ from torch.autograd import DeviceType, _profiler_enabled
 from torch.autograd.profiler import profile
 from torch.nn.modules import module as modules
 
+from course_lib.tracing import flight_recorder
 from course_lib.tracing.events import Mark
-from course_lib.tracing.flight_recorder import entries
 from course_lib.tracing.profiler import (
     CALLS,
     RUNS,
     Op,
     Span,
     communication,
-    read_calls,
     segments,
 )
 
@@ -108,7 +107,8 @@ class _Session:
         steps = [op for op in ops if op.note and op.name.startswith("Optimizer.step")]
         regions = [Span("optimizer", op.start, op.stop) for op in steps]
         regions += self.regions + [Span(*region, now) for region in self.open[:1]]
-        calls = [c for c in read_calls(entries()) if self.since <= c.start <= now]
+        calls = flight_recorder.read(flight_recorder.entries())
+        calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
         awaited = [span for span in regions if ddp and span.name == "backward"]

@@ -112,14 +112,17 @@ def _answer():
     with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
         asked.sendall(b"\n")  # from now on there are answers
         while asked.recv(1):
-            asked.sendall(
-                _said(_stacks(), flight_recorder.read(flight_recorder.entries()))
-            )
+            asked.sendall(_said(_stacks(), _calls()))
 
 
 def _said(stacks, called):
     told = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
     return json.dumps(told).encode() + b"\n"
+
+
+def _calls():
+    calls = flight_recorder.read(flight_recorder.entries())
+    return flight_recorder.newest(calls)
 
 
 def _members():
@@ -163,8 +166,7 @@ def farewell() -> None:
     if _started and _is_rank():
         # a learner may have closed it, and nobody may read: it must not matter
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
-            last = flight_recorder.read(flight_recorder.entries())[-_LAST:]
-            asked.send(_said([], last), socket.MSG_DONTWAIT)
+            asked.send(_said([], _calls()[-_LAST:]), socket.MSG_DONTWAIT)
 
 
 def understand(text: bytes) -> Answer:
