@@ -60,7 +60,7 @@ def keep_groups() -> None:
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
-        kept.extend(c10d._world.pg_map)
+        kept.extend(responder.process_groups())
         del kept[:-_KEPT]  # the oldest have long been idle
         destroy(group)
 

@@ -12,6 +12,7 @@ from course_lib.accelerators.hardware import compute_time
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
     block_of,
+    key_of,
     relabel,
     storage_of,
     wrap,
@@ -161,7 +162,7 @@ def _kept(out, place, *, found, plan):
                     relabel(tensor)
                 return tensor, True
         storage = storage_of(out)
-        key = storage._cdata
+        key = key_of(storage)
         for tensor in found:
             if tensor.block.key == key:
                 return wrap(out, tensor.block), False
@@ -184,7 +185,7 @@ def _all_kept(out, place, given):
                 relabel(each)
         elif isinstance(each, torch.Tensor):
             storage = storage_of(each)
-            key = storage._cdata
+            key = key_of(storage)
             if key not in blocks:
                 blocks[key], works = block_of(storage, place), True
             each = wrap(each, blocks[key])

@@ -134,11 +134,16 @@ def storage_of(elem):
         ) from None
 
 
+def key_of(storage):
+    """A number that is the same for all tensors of one storage, as long as it lives."""
+    return storage._cdata
+
+
 def block_of(storage, place):
     """New memory on the device for a storage of the CPU."""
     count = storage.nbytes()
     lease = machine.take(place, count) or refuse(place, count)
-    return Block(place, lease, storage._cdata)
+    return Block(place, lease, key_of(storage))
 
 
 def refuse(place, count):
@@ -170,7 +175,7 @@ def relabel(tensor):
     """Give a tensor the shape and the memory that its data has got."""
     elem, block = tensor.elem, tensor.block
     storage = elem.untyped_storage()
-    if storage._cdata != block.key or storage.nbytes() != block.lease.bytes:
+    if key_of(storage) != block.key or storage.nbytes() != block.lease.bytes:
         tensor.block = block_of(storage, block.place)
     if tensor.shape == elem.shape and tensor.stride() == elem.stride():
         return

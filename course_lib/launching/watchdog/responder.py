@@ -125,13 +125,17 @@ def _calls():
     return flight_recorder.newest(calls)
 
 
-def _members():
+def process_groups() -> dict:
+    """The process groups that this rank belongs to, each with name and ranks."""
     from torch.distributed import distributed_c10d as c10d
 
-    names = c10d._world.pg_names
-    groups = list(c10d._world.pg_group_ranks.items())
-    # of groups that it does not belong to a rank knows no name
-    return {names[group]: sorted(ranks) for group, ranks in groups if group in names}
+    # copies: the main thread may make a group meanwhile
+    names, members = dict(c10d._world.pg_names), dict(c10d._world.pg_group_ranks)
+    return {g: (names[g], sorted(ranks)) for g, ranks in members.items() if g in names}
+
+
+def _members():
+    return dict(process_groups().values())
 
 
 def _operation(work):
