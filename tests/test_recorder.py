@@ -178,35 +178,35 @@ def test_calls_without_a_flight_recorder_are_counted_by_name():
 
 
 def test_matmul_outside_of_regions_has_its_operators_name():
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
-    assert "matmul" in [mark.name for mark in tape.events]
+    assert "matmul" in [mark.name for mark in recording.events]
 
 
 def test_forward_backward_and_optimizer_are_regions():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
     regions = ("forward", "backward", "optimizer")
-    names = [mark.name for mark in tape.events if mark.name in regions]
+    names = [mark.name for mark in recording.events if mark.name in regions]
     assert list(dict.fromkeys(names)) == list(regions)
 
 
 def test_an_exception_passes_and_what_was_recorded_stays():
-    with pytest.raises(ZeroDivisionError), ranks.record() as tape:
+    with pytest.raises(ZeroDivisionError), ranks.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
         raise ZeroDivisionError
-    assert "matmul" in [mark.name for mark in tape.events]
+    assert "matmul" in [mark.name for mark in recording.events]
 
 
 def test_an_exception_in_forward_closes_its_region():
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         with pytest.raises(RuntimeError):
             torch.nn.Linear(4, 4)(torch.ones(3, 5))
         torch.ones(64, 64) @ torch.ones(64, 64)
-    assert tape.events[-1].name == "matmul"
+    assert recording.events[-1].name == "matmul"
 
 
 def patched():
@@ -225,30 +225,30 @@ def test_hooks_and_patches_are_gone_afterwards():
 
 
 def test_a_recording_over_its_limit_is_cut_and_says_so():
-    with ranks.record(limit=10) as tape:
+    with ranks.record(limit=10) as recording:
         for _ in range(30):
             torch.ones(64, 64) @ torch.ones(64, 64)
-    assert [mark.kind for mark in tape.events][-1] == "cut"
-    assert ", cut after" in merge({0: tape.events}, "measured").source
+    assert [mark.kind for mark in recording.events][-1] == "cut"
+    assert ", cut after" in merge({0: recording.events}, "measured").source
 
 
 def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch):
     model = torch.nn.Linear(2, 2)
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         model(torch.ones(2))
         monkeypatch.setattr(ranks, "SECONDS", 0.0)
         model(torch.ones(2))
         model(torch.ones(2))
-    kinds = [(mark.kind, mark.name) for mark in tape.events]
+    kinds = [(mark.kind, mark.name) for mark in recording.events]
     assert kinds.count(("compute", "forward")) == 1
     assert kinds[-1] == ("cut", "")
 
 
 def test_a_second_profiler_in_the_block_is_told():
     told = pytest.warns(UserWarning, match="another profiler")
-    with told, ranks.record() as tape, torch.profiler.profile():
+    with told, ranks.record() as recording, torch.profiler.profile():
         torch.ones(2) + 1
-    assert tape.events == ()
+    assert recording.events == ()
 
 
 # --- real ranks
@@ -310,24 +310,24 @@ def talk(rank):
 
 def rank_main(rank, world_size, folder):
     os.environ["AGAIN"] = os.path.join(folder, "again")
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         store = dist.FileStore(os.path.join(folder, "store"), 2)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
         train(rank)
         lag(rank)
         talk(rank)
-    return tape.events
+    return recording.events
 
 
 @pytest.fixture(scope="module")
-def tapes(tmp_path_factory):
+def recordings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     return dict(enumerate(launch(rank_main, str(folder), world_size=2)))
 
 
 @pytest.fixture(scope="module")
-def trace(tapes):
-    return merge(tapes, "measured: 2 ranks, gloo, CPU")
+def trace(recordings):
+    return merge(recordings, "measured: 2 ranks, gloo, CPU")
 
 
 @pytest.mark.parametrize("rank", (0, 1))
@@ -346,9 +346,10 @@ def test_backward_still_computes_when_the_first_bucket_is_reduced(trace, rank):
     assert any(meets(reduce, piece) for reduce in reduces for piece in backward)
 
 
-def test_both_ranks_record_the_same_collectives_of_the_group_of_all(tapes):
+def test_both_ranks_record_the_same_collectives_of_the_group_of_all(recordings):
     first, second = (
-        [i for i in identities(tapes[rank]) if i[1] == "gloo:0.0"] for rank in (0, 1)
+        [i for i in identities(recordings[rank]) if i[1] == "gloo:0.0"]
+        for rank in (0, 1)
     )
     assert sorted(first) == sorted(second)
     assert len(first) >= 12
@@ -367,10 +368,10 @@ def test_a_fast_rank_waits_for_the_rank_that_still_computes(trace):
     assert not happens_before(behind[-1], waits[0])
 
 
-def test_a_subgroup_is_no_collective_of_the_others(tapes):
-    own = [mark for mark in tapes[0] if mark.bytes == 12 and mark.group]
+def test_a_subgroup_is_no_collective_of_the_others(recordings):
+    own = [mark for mark in recordings[0] if mark.bytes == 12 and mark.group]
     assert len(own) == 1
-    assert own[0].group not in {mark.group for mark in tapes[1]}
+    assert own[0].group not in {mark.group for mark in recordings[1]}
 
 
 def test_no_all_reduce_of_ddp_lasts_into_the_optimizer(trace):
@@ -389,8 +390,8 @@ def test_messages_and_collectives_have_their_names_and_bytes(trace):
     assert [e.bytes for e in trace.select(1, name="recv")] == [20]
 
 
-def test_a_second_process_group_in_one_process_is_matched_too(tapes, trace):
-    last = [tapes[rank][-1] for rank in (0, 1)]
+def test_a_second_process_group_in_one_process_is_matched_too(recordings, trace):
+    last = [recordings[rank][-1] for rank in (0, 1)]
     assert [mark.bytes for mark in last] == [52, 52]
     assert last[0].group == last[1].group != "gloo:0.0"
     ends = {e.start for e in trace.select(kind="communicate") if e.bytes == 52}
@@ -402,9 +403,9 @@ import os
 from course_lib.tracing import ranks
 import torch
 if os.fork() == 0:
-    with ranks.record() as tape:
+    with ranks.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
-    print(*[mark.name for mark in tape.events], flush=True)
+    print(*[mark.name for mark in recording.events], flush=True)
     os._exit(0)
 os.wait()
 """

@@ -1,4 +1,4 @@
-"""The virtual machine: its devices, what they hold, and its clock. No torch here."""
+"""The virtual machine: its devices, what they hold, and its clock."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Machine:
 
     def set_up(self, count: int, *, gpu: Gpu, memory: int, link: Link, launch: float):
         """Have `count` GPUs with `memory` bytes each, all clocks and peaks at zero."""
-        if self.clock.tape is not None:
+        if self.clock.launches is not None:
             raise UsageError(
                 "cannot choose devices inside of `with trace()`: choose them before."
             )

@@ -1,4 +1,4 @@
-"""From the profiler's raw events to the marks of one rank: plain data, tested alone.
+"""From the profiler's raw events to the marks of one rank.
 
 Times are nanoseconds of the machine's clock, which all processes of the machine share.
 """
@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from torch.autograd import DeviceType
+from torch.profiler import record_function
+
 from course_lib.tracing.events import Mark
 from course_lib.tracing.flight_recorder import Call
 
@@ -19,6 +22,7 @@ GAP = 1_000_000  # ns: a longer pause between two operators is no compute
 SHORT = 100_000  # ns: the same while a collective runs, since it may be waited for
 TINY = 20_000  # ns: an operator this short joins its neighbour
 
+_MARK = "course_lib: "  # before the name of a phase, to know it again
 CALLS = ("c10d::", "_c10d_functional::")
 RUNS = ("gloo:", "ncclDevKernel", "ncclKernel")
 NAMES = {
@@ -44,12 +48,62 @@ class Op(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A named stretch seen from Python: a region, or a message with its bytes."""
+    """A named stretch: a phase of a training step, or a message with its bytes."""
 
     name: str
     start: int
     stop: int
     bytes: int = 0
+
+
+class PhaseNotes:
+    """Notes each phase in the profile that runs, for `phases` to find it there."""
+
+    def begin(self, name: str, module=None) -> None:
+        """Begin to note a phase."""
+        self.note = record_function(_MARK + name)
+        self.note.__enter__()
+
+    def end(self, name: str) -> None:
+        """End the note."""
+        self.note.__exit__(None, None, None)
+
+
+def phases(notes: Iterable) -> list[Span]:
+    """The forwards, backwards and optimizer steps among the notes of a profile."""
+    spans = []
+    for note in notes:
+        if note.name.startswith(_MARK):
+            name = note.name.removeprefix(_MARK)
+        elif note.name.startswith("Optimizer.step#"):
+            name = "optimizer"
+        else:
+            continue
+        spans.append(Span(name, note.start, note.stop))
+    return outermost(spans)
+
+
+def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
+    """The profiler's events that matter: not the operators inside others."""
+    kernels, starts, ends = [], {}, {}
+    for e in events:
+        if cuda and e.device_type() != DeviceType.CPU:
+            kernels.append(e)
+            continue
+        name, start, thread = e.name(), e.start_ns(), e.start_thread_id()
+        if cuda:
+            starts[e.correlation_id()] = start
+        if start < ends.get(thread, 0) and not name.startswith(CALLS + RUNS):
+            continue
+        stop, note = start + e.duration_ns(), e.is_user_annotation()
+        if not note:
+            ends[thread] = max(stop, ends.get(thread, 0))
+        yield Op(name, start, stop, thread, note)
+    for e in kernels:
+        if not e.is_user_annotation():
+            start, stream = e.start_ns(), e.device_resource_id()
+            launch = starts.get(e.linked_correlation_id(), start)
+            yield Op(e.name(), start, start + e.duration_ns(), stream, launch=launch)
 
 
 def outermost(spans: Iterable) -> list:
@@ -100,19 +154,19 @@ def work(ops: list[Op]) -> list[Op]:
     return list(cut_out(outermost(plain), holes))
 
 
-def segments(ops: list[Op], regions: Iterable[Span]) -> list[Mark]:
-    """Return the compute of a rank: neighbours of one region joined, pauses kept."""
-    regions = outermost(regions)
+def segments(ops: list[Op], spans: Iterable[Span]) -> list[Mark]:
+    """Return the compute of a rank: neighbours of one phase joined, pauses kept."""
+    spans = outermost(spans)
     kernels = any(op.launch is not None for op in ops)
     hosts = outermost(op for op in ops if op.launch is None and not op.note and kernels)
     runs = outermost(op._replace(thread=0) for op in ops if op.name.startswith(RUNS))
     rows = []
     for op in sorted(work(ops), key=lambda op: op.start):
         moment = op.start if op.launch is None else op.launch
-        region = within(regions, moment)
+        phase = within(spans, moment)
         host = op if op.launch is None else within(hosts, moment) or op
-        name = region.name if region else _operator(host.name)
-        row = [region, name, op.start, op.stop, op.stop - op.start]
+        name = phase.name if phase else _operator(host.name)
+        row = [phase, name, op.start, op.stop, op.stop - op.start]
         if not (rows and _near(rows[-1], row, runs) and _join(rows[-1], row)):
             rows.append(row)
     return [_mark("compute", row[1], Span("", row[2], row[3])) for row in rows]
