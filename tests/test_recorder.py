@@ -11,8 +11,9 @@ from torch.nn.modules import module as modules
 from course_lib.launching.launcher import launch
 from course_lib.tracing import profiler as marks
 from course_lib.tracing import ranks
-from course_lib.tracing.events import happens_before, merge
+from course_lib.tracing.events import happens_before
 from course_lib.tracing.flight_recorder import Call
+from course_lib.tracing.merge import merge
 from course_lib.tracing.profiler import Op, Span
 
 MS = 1_000_000

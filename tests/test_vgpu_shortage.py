@@ -121,7 +121,7 @@ def test_a_step_that_failed_does_not_keep_its_optimizer(virtual):
 
 SETUP = """
 import torch, course_lib as cl
-from course_lib.accelerators import devices
+from course_lib.accelerators.selection import devices
 torch.cuda.device_count = lambda: 0
 (dev,) = devices(1, "10 MB", quiet=True)
 gpu = torch.get_device_module(dev)

@@ -43,15 +43,16 @@ def watch(begin: Callable, end: Callable) -> Iterator[None]:
     torch.autograd.backward or grad; its module is None. Optimizer steps are told by
     hooks of PyTorch, and by its profiler.
     """
-    watched = _Watch(begin, end)
+    calls = _Calls(begin, end)
     with ExitStack() as stack:
-        stack.callback(watched.close)
-        handle = modules.register_module_forward_pre_hook(watched.before)
-        stack.callback(handle.remove)
-        handle = modules.register_module_forward_hook(watched.after, always_call=True)
-        stack.callback(handle.remove)
+        stack.callback(calls.close)
+        for handle in (
+            modules.register_module_forward_pre_hook(calls.enter),
+            modules.register_module_forward_hook(calls.leave, always_call=True),
+        ):
+            stack.callback(handle.remove)
         for name in ("backward", "grad"):
-            patch(stack, (torch.autograd, name), watched.backward)
+            patch(stack, (torch.autograd, name), calls.backward)
         yield
 
 
@@ -69,42 +70,33 @@ def patch(stack: ExitStack, place: tuple, around: Callable) -> None:
     setattr(owner, name, patched)
 
 
-class _Watch:
-    """How deep one thread is in calls of modules and of backward."""
+class _Calls:
+    """The calls of modules and of backward that one thread is in, outermost first."""
 
     def __init__(self, begin, end):
-        self.begin, self.end, self.depth, self.name = begin, end, 0, ""
+        self.begin, self.end, self.names = begin, end, []
         self.thread = threading.get_ident()
 
-    def before(self, module, args):
-        self.enter("forward", module)
+    def enter(self, module, args=(), name="forward"):
+        if threading.get_ident() == self.thread:
+            if not self.names:
+                self.begin(name, module)
+            self.names.append(name)
 
-    def after(self, module, args, output):
-        self.leave()
+    def leave(self, *_):
+        if threading.get_ident() == self.thread and self.names:
+            name = self.names.pop()
+            if not self.names:
+                self.end(name)
 
     def backward(self, original, /, *args, **kwargs):
-        self.enter("backward")
+        self.enter(None, name="backward")
         try:
             return original(*args, **kwargs)
         finally:
             self.leave()
 
-    def enter(self, name, module=None):
-        if threading.get_ident() != self.thread:
-            return
-        if not self.depth:
-            self.name = name
-            self.begin(name, module)
-        self.depth += 1
-
-    def leave(self):
-        if threading.get_ident() != self.thread or not self.depth:
-            return
-        self.depth -= 1
-        if not self.depth:
-            self.end(self.name)
-
     def close(self):
         """End the phase that an interrupt left open."""
-        if self.depth:
-            self.end(self.name)
+        del self.names[1:]
+        self.leave()

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from torch.autograd import DeviceType
 from torch.profiler import record_function
 
-from course_lib.tracing.events import Mark
 from course_lib.tracing.flight_recorder import Call
+from course_lib.tracing.merge import Mark
 
 GAP = 1_000_000  # ns: a longer pause between two operators is no compute
 SHORT = 100_000  # ns: the same while a collective runs, since it may be waited for

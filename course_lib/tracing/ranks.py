@@ -15,7 +15,7 @@ from torch.autograd.profiler import profile
 
 from course_lib.accelerators.phases import patch, watch
 from course_lib.tracing import flight_recorder
-from course_lib.tracing.events import Mark
+from course_lib.tracing.merge import Mark
 from course_lib.tracing.profiler import (
     PhaseNotes,
     Span,

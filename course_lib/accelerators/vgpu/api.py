@@ -52,7 +52,7 @@ class Stream:
     wait_event = wait_stream
 
 
-class Event:
+class VirtualEvent:
     """A point of modelled time on the current device."""
 
     def __init__(self, enable_timing=False, **_):
@@ -82,7 +82,7 @@ class Event:
 class Api:
     """The module `torch.vgpu`."""
 
-    device, Event, Stream = device, Event, Stream
+    device, Event, Stream = device, VirtualEvent, Stream
 
     def is_available(self) -> bool:
         """Whether there are virtual GPUs."""

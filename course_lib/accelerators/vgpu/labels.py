@@ -13,11 +13,11 @@ _steps: list = []
 
 
 def mark(kind, tensors) -> None:
-    """Let the memory of tensors on virtual GPUs count as one of `ledger.KINDS`."""
+    """Let the memory of tensors on virtual GPUs count as one of `memory.KINDS`."""
     for tensor in tensors:
         block = getattr(tensor, "block", None)
         if block is not None:
-            block.lease.kind = kind
+            block.allocation.kind = kind
 
 
 def before_step(optimizer, args, kwargs) -> None:

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 CPU = torch.device("cpu")
 
 
-class Plan:
+class Traits:
     """What is to be known of an operator before it runs; found once."""
 
     __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "waits")
@@ -47,7 +47,7 @@ class Plan:
         self.waits = dynamic or torch.Tag.data_dependent_output in tags
 
 
-PLANS: dict = {}
+TRAITS: dict = {}
 SPECIAL: dict = {}  # operators that are not one kernel on one device: crossings.py
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
@@ -58,9 +58,9 @@ _PLAIN = {int, float, bool, type(None), torch.dtype}
 
 def run(func, args, kwargs):
     """Run one operator on the CPU's tensors and charge the device for it."""
-    plan = PLANS.get(func) or PLANS.setdefault(func, Plan(func))
-    if plan.special is not None:
-        return plan.special(func, args, kwargs)
+    traits = TRAITS.get(func) or TRAITS.setdefault(func, Traits(func))
+    if traits.special is not None:
+        return traits.special(func, args, kwargs)
     found, strange, inner = [], [], []
     for value in args:
         kind = type(value)
@@ -75,7 +75,7 @@ def run(func, args, kwargs):
         named = {key: _open(value, found, strange) for key, value in kwargs.items()}
         place = _elsewhere(named, found, place)
     if found and (len(found) > 1 or strange):
-        _refuse_mixture(func, plan, found=found, strange=strange)
+        _refuse_mixture(func, traits, found=found, strange=strange)
     call = func
     if found and found[0].dtype.is_complex:
         call = functools.partial(_with_lazy_bits, func)
@@ -86,10 +86,10 @@ def run(func, args, kwargs):
     if place is None:
         return out
     with machine.lock:
-        result, works = _kept(out, place, found=found, plan=plan)
-        if works and not plan.free:
-            charge(plan, place, done=(inner, named, out), found=found)
-    if plan.waits:
+        result, works = _kept(out, place, found=found, traits=traits)
+        if works and not traits.free:
+            charge(traits, place, done=(inner, named, out), found=found)
+    if traits.waits:
         machine.clock.wait(place.index)
     return result
 
@@ -135,13 +135,13 @@ def _open(value, found, strange):
     return value
 
 
-def _refuse_mixture(func, plan, *, found, strange):
+def _refuse_mixture(func, traits, *, found, strange):
     place = found[0].block.place
     for tensor in found:
         if tensor.block.place is not place:
             break
     else:
-        if plan.mixes or not strange:
+        if traits.mixes or not strange:
             return
         tensor = strange[0]
     name = func.overloadpacket.__name__
@@ -152,13 +152,13 @@ def _refuse_mixture(func, plan, *, found, strange):
     )
 
 
-def _kept(out, place, *, found, plan):
+def _kept(out, place, *, found, traits):
     """The results as tensors of the device, and whether something was computed."""
     kind = type(out)
     if kind is torch.Tensor:
         for tensor in found:
             if tensor.elem is out:
-                if plan.reshapes:
+                if traits.reshapes:
                     relabel(tensor)
                 return tensor, True
         storage = storage_of(out)
@@ -168,20 +168,20 @@ def _kept(out, place, *, found, plan):
                 return wrap(out, tensor.block), False
         return wrap(out, block_of(storage, place)), True
     if kind is tuple or kind is list:
-        return _all_kept(out, place, (found, plan))
+        return _all_kept(out, place, (found, traits))
     return out, True
 
 
 def _all_kept(out, place, given):
     """Several results; they may share memory with what was given and each other."""
-    found, plan = given
+    found, traits = given
     same = {id(tensor.elem): tensor for tensor in found}
     blocks = {tensor.block.key: tensor.block for tensor in found}
     results, works = [], False
     for each in out:
         if id(each) in same:
             each, works = same[id(each)], True
-            if plan.reshapes:
+            if traits.reshapes:
                 relabel(each)
         elif isinstance(each, torch.Tensor):
             storage = storage_of(each)
@@ -196,7 +196,7 @@ def _all_kept(out, place, given):
     return type(out)(results), works
 
 
-def charge(plan, place, *, done, found):
+def charge(traits, place, *, done, found):
     """Let the device work on an operator that is done, as long as it would take."""
     inner, named, out = done
     first, bytes = out, 0
@@ -205,14 +205,14 @@ def charge(plan, place, *, done, found):
     elif type(out) is tuple or type(out) is list:
         first = out[0] if out else None
         bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
-    if plan.picks:
+    if traits.picks:
         bytes *= 2
     else:
         for tensor in found:
             bytes += tensor.elem.nbytes
     flops, dtype = 0, None
-    if plan.flops is not None:
-        flops = plan.flops(inner, named, out)
+    if traits.flops is not None:
+        flops = traits.flops(inner, named, out)
         dtype = first.dtype if type(first) is torch.Tensor else found[0].dtype
     name = _NAMES.get(dtype, "float32")
     seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
