@@ -237,12 +237,13 @@ def scalars(devs):
 
 
 def tags(devs):
-    """Operators carry other tags: what waits for the device, what changes a shape and
+    """Operators carry other tags or schemas: what waits for the device, what changes a shape and
     what is written to is not known."""
     assert torch.Tag.dynamic_output_shape in aten.nonzero.default.tags
     assert torch.Tag.data_dependent_output in aten._local_scalar_dense.default.tags
     assert torch.Tag.inplace_view in aten.t_.default.tags
-    assert torch.Tag.out in aten.add.out.tags
+    out = aten.add.out._schema.arguments[-1]
+    assert out.kwarg_only and out.alias_info.is_write
 
 
 def flops(devs):
@@ -321,6 +322,15 @@ def accelerator(devs):
     assert torch.accelerator.device_count() == 3
     with torch.accelerator.device_index(1):
         assert torch.accelerator.current_device_index() == 1
+
+
+def steps_of_optimizers(devs):
+    """Optimizers ask more of a stream than vgpu/api.py's Stream answers: Adam, AdamW
+    and RMSprop fail on virtual GPUs."""
+    x = nn.Parameter(torch.ones(2, device=devs[0]))
+    x.grad = torch.ones_like(x)
+    for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
+        kind([x]).step()
 
 
 def bundles(devs):
@@ -489,7 +499,14 @@ PROBES = {
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
         *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
-        *(accelerator, bundles, crossings, names_of_operators, storage_keys),
+        *(
+            accelerator,
+            steps_of_optimizers,
+            bundles,
+            crossings,
+            names_of_operators,
+            storage_keys,
+        ),
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
     )
