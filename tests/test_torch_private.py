@@ -237,8 +237,8 @@ def scalars(devs):
 
 
 def tags(devs):
-    """Operators carry other tags or schemas: what waits for the device, what changes a shape and
-    what is written to is not known."""
+    """Operators carry other tags or schemas: what waits for the device, what changes
+    a shape and what is written to is not known."""
     assert torch.Tag.dynamic_output_shape in aten.nonzero.default.tags
     assert torch.Tag.data_dependent_output in aten._local_scalar_dense.default.tags
     assert torch.Tag.inplace_view in aten.t_.default.tags

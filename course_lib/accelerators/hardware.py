@@ -207,11 +207,11 @@ def _count(size):
         return size
     if not isinstance(size, str):
         _refuse(size, f"it is a {type(size).__name__}")
-    found = _NUMBER.fullmatch(size)
-    if not found:
+    match = _NUMBER.fullmatch(size)
+    if not match:
         _refuse(size, "it does not read as a number and a unit")
     units = {unit.lower(): scale for unit, scale in _UNITS.items()}
-    number, unit = found[1], found[2] or "B"
+    number, unit = match[1], match[2] or "B"
     if unit.lower() not in units:
         _refuse(size, f"the unit {unit!r} is none of {', '.join(_UNITS)}")
     try:

@@ -249,8 +249,8 @@ def _together(a: Mark, b: Mark) -> Mark:
     return replace(a, **times, bytes=a.bytes + b.bytes)
 
 
-def _mark(kind: str, name: str, span, **found) -> Mark:
-    return Mark(kind, name, span.start / 1e9, span.stop / 1e9, **found)
+def _mark(kind: str, name: str, span, **fields) -> Mark:
+    return Mark(kind, name, span.start / 1e9, span.stop / 1e9, **fields)
 
 
 def _operator(name: str) -> str:
