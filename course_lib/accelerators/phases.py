@@ -36,14 +36,14 @@ def labels(uses: Iterable[tuple[object, object | None]]) -> dict:
 
 
 @contextmanager
-def watch(begin: Callable, end: Callable) -> Iterator[None]:
-    """Call `begin(name, module)` and `end(name)` around each phase in the block.
+def watch(phase: Callable) -> Iterator[None]:
+    """Enter and leave the context `phase(name, module)` with each phase in the block.
 
     "forward" is the outermost call of a module in this thread, "backward" one of
     torch.autograd.backward or grad; its module is None. Optimizer steps are told by
     hooks of PyTorch, and by its profiler.
     """
-    calls = _Calls(begin, end)
+    calls = _Calls(phase)
     with ExitStack() as stack:
         stack.callback(calls.close)
         for handle in (
@@ -73,21 +73,22 @@ def patch(stack: ExitStack, place: tuple, around: Callable) -> None:
 class _Calls:
     """The calls of modules and of backward that one thread is in, outermost first."""
 
-    def __init__(self, begin, end):
-        self.begin, self.end, self.names = begin, end, []
+    def __init__(self, phase):
+        self.phase, self.context, self.depth = phase, None, 0
         self.thread = threading.get_ident()
 
     def enter(self, module, args=(), name="forward"):
         if threading.get_ident() == self.thread:
-            if not self.names:
-                self.begin(name, module)
-            self.names.append(name)
+            if not self.depth:
+                self.context = self.phase(name, module)
+                self.context.__enter__()
+            self.depth += 1
 
     def leave(self, *_):
-        if threading.get_ident() == self.thread and self.names:
-            name = self.names.pop()
-            if not self.names:
-                self.end(name)
+        if threading.get_ident() == self.thread and self.depth:
+            self.depth -= 1
+            if not self.depth:
+                self.context.__exit__(None, None, None)
 
     def backward(self, original, /, *args, **kwargs):
         self.enter(None, name="backward")
@@ -98,5 +99,5 @@ class _Calls:
 
     def close(self):
         """End the phase that an interrupt left open."""
-        del self.names[1:]
+        self.depth = min(self.depth, 1)
         self.leave()

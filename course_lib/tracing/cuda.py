@@ -18,7 +18,7 @@ import torch
 from course_lib.accelerators.memory import Change, Transfer
 from course_lib.accelerators.phases import labels, watch
 from course_lib.tracing.events import Event, Trace, both_ends
-from course_lib.tracing.profiler import PhaseNotes, Span, phases, within
+from course_lib.tracing.profiler import Span, note, phases, within
 
 _KERNELS = ("kernel", "gpu_memset")
 
@@ -28,12 +28,11 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
     """Profile the block on all GPUs, and give its trace to `finish` at the end."""
     kinds = torch.profiler.ProfilerActivity
     profiler = torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA])
-    notes = PhaseNotes()
     _synchronize()
     held = _held()
     torch.cuda.memory._record_memory_history(context=None)
     try:
-        with profiler, watch(notes.begin, notes.end):
+        with profiler, watch(note):
             try:
                 yield
             finally:

@@ -96,9 +96,8 @@ class Trace:
         Transfers and memory stay whole.
         """
         wanted = {"rank": rank, "kind": kind, "name": name}
-        wanted = {key: value for key, value in wanted.items() if value is not None}
-        kept = (e for e in self if all(getattr(e, k) == v for k, v in wanted.items()))
-        return Trace(tuple(kept), self.source, self.transfers, self.memory)
+        chosen = tuple(event for event in self if _fits(event, wanted))
+        return Trace(chosen, self.source, self.transfers, self.memory)
 
     def between(self, start: float, stop: float) -> Trace:
         """Return what happened from `start` to `stop` (seconds), events cut at both.
@@ -131,6 +130,11 @@ class Trace:
     def bytes(self, rank) -> int:
         """Return the bytes that `rank` handed to its communicate events."""
         return sum(event.bytes for event in self.select(rank, "communicate"))
+
+    def copied(self, *, source=None, target=None, name=None) -> list[int]:
+        """Return the bytes of each transfer in order, of those that fit."""
+        wanted = {"source": source, "target": target, "name": name}
+        return [copy.bytes for copy in self.transfers if _fits(copy, wanted)]
 
     def save(self, path) -> Path:
         """Write Chrome trace JSON for ui.perfetto.dev or chrome://tracing."""
@@ -180,6 +184,11 @@ class Trace:
 def happens_before(a: Event, b: Event) -> bool:
     """Return whether `a` has stopped by the time `b` starts."""
     return a.stop <= b.start
+
+
+def _fits(thing, wanted: dict) -> bool:
+    """Whether its fields have these values; None stands for any."""
+    return all(v is None or getattr(thing, k) == v for k, v in wanted.items())
 
 
 def _union(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

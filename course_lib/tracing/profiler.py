@@ -56,17 +56,9 @@ class Span(NamedTuple):
     bytes: int = 0
 
 
-class PhaseNotes:
-    """Notes each phase in the profile that runs, for `phases` to find it there."""
-
-    def begin(self, name: str, module=None) -> None:
-        """Begin to note a phase."""
-        self.note = record_function(_MARK + name)
-        self.note.__enter__()
-
-    def end(self, name: str) -> None:
-        """End the note."""
-        self.note.__exit__(None, None, None)
+def note(name: str, module=None) -> record_function:
+    """The context of a phase that notes it in the profile, for `phases` to find."""
+    return record_function(_MARK + name)
 
 
 def phases(notes: Iterable) -> list[Span]:

@@ -17,9 +17,9 @@ from course_lib.accelerators.phases import patch, watch
 from course_lib.tracing import flight_recorder
 from course_lib.tracing.merge import Mark
 from course_lib.tracing.profiler import (
-    PhaseNotes,
     Span,
     communication,
+    note,
     phases,
     read_ops,
     segments,
@@ -63,7 +63,7 @@ def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Recordin
         _watch_messages(session, stack)
         session.start()
         try:
-            with watch(session.begin, session.notes.end):
+            with watch(session.phase):
                 yield recording
         finally:
             session.stop()
@@ -76,7 +76,7 @@ class _Session:
 
     def __init__(self, *, cuda: bool, limit: int):
         self.cuda, self.limit, self.cut = cuda, limit, None
-        self.marks, self.messages, self.notes = [], [], PhaseNotes()
+        self.marks, self.messages = [], []
 
     def start(self) -> None:
         device = "cuda" if self.cuda else None
@@ -113,13 +113,13 @@ class _Session:
         self.marks += segments(ops, spans)
         self.marks += communication(ops, calls, self.messages, awaited=awaited)
 
-    def begin(self, name: str, module) -> None:
-        """Note the start of a phase, before which a long recording ends."""
+    def phase(self, name: str, module):
+        """The context of a phase, before which a long recording ends."""
         if self.until is None and time.time_ns() - self.since > SECONDS * 1e9:
             # here, since ending a profiler in the middle of an operator crashes
             self.halt()
             self.cut = self.until
-        self.notes.begin(name)
+        return note(name)
 
 
 def _watch_messages(session: _Session, stack: ExitStack) -> None:

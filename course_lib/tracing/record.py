@@ -42,9 +42,8 @@ def _record_virtual(result):
     for account in accounts:
         account.settle()
         account.history = list(account.held)
-    phases = _Phases(clock)
     try:
-        with watch(phases.begin, phases.end):
+        with watch(_Phases(clock).phase):
             yield
     finally:
         clock.wait()
@@ -58,22 +57,20 @@ class _Phases:
     def __init__(self, clock: Clock):
         self.clock, self.modules = clock, {}
 
-    def begin(self, name: str, module) -> None:
+    @contextmanager
+    def phase(self, name: str, module) -> Iterator[None]:
+        """Let the clock know the phase in a block."""
+        from course_lib.accelerators.vgpu import mark
+
         self.clock.phase = Phase(name)
         if module is not None:
             self.modules[id(module)] = module
-
-    def end(self, name: str) -> None:
+        yield
         if name == "backward":
-            self.mark_gradients()
+            # tell gradients from activations, before they are set to None
+            for module in self.modules.values():
+                mark("gradients", (p.grad for p in module.parameters()))
         self.clock.phase = None
-
-    def mark_gradients(self) -> None:
-        """Tell gradients from activations, before they are set to None."""
-        from course_lib.accelerators.vgpu import mark
-
-        for module in self.modules.values():
-            mark("gradients", (p.grad for p in module.parameters()))
 
 
 def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
