@@ -28,14 +28,20 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
     network or behind a proxy: connect, or set https_proxy, then run \
     make $(MAKECMDGOALS) again. What is downloaded is kept.
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
+# the course as it is, with another torch
+TRY = $(VENV)/try-torch-$(VERSION)
+TRIED = PATH="$(CURDIR)/$(TRY)/bin:$$PATH" $(TRY)/bin/python
+NO_VERSION = Which torch? Name a version: make try-torch VERSION=2.12.0
+NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its own \
+    words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators layers mutants nbgrader chosen FORCE
+.PHONY: help setup lab test quick grade bench operators layers mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@echo "usage: make COMMAND"; echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 12
 	@echo; echo "  CPU=1              with any of them: torch without CUDA, a much smaller download"
 	@echo "  PYTHON=python3.12  the Python that makes .venv; 3.10 or newer"
 
@@ -74,6 +80,13 @@ mutants: $(VENV)/.test ## is each deliberate mistake caught? one of them: make m
 nbgrader: $(VENV)/.grade $(VENV)/.nbgrader ## do our points agree with its? one stage: make nbgrader ARGS="-k 05"
 	$(RUN) -m tests.agreement $(ARGS)
 
+try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSION=2.12.0
+	@[ -n "$(VERSION)" ] || $(call stop,$(NO_VERSION))
+	@$(MAKE) -s --no-print-directory $(TRY)/.try
+	@$(TRIED) -m tests.test_torch_private; probes=$$?; \
+	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope -m "$(QUICK)" \
+	    --ignore tests/test_setup.py $(ARGS) && exit $$probes
+
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
 $(VENV)/.grade: EXTRA := [grade]
@@ -95,6 +108,19 @@ $(VENV)/.nbgrader: benchmarks/nbgrader.txt | $(VENV)/.made
 	@rm -rf $(VENV)/nbgrader
 	@$(PY) -m pip install --no-deps --target $(VENV)/nbgrader -r $< || \
 	    $(call stop,$(NO_PIP))
+	@touch $@
+
+# torch and setuptools, which torch bounds, in versions of their own
+$(TRY)/.try: pyproject.toml constraints.txt | $(VENV)/.made
+	@$(PY) -m venv --clear $(TRY)
+	@sed -E '/^(torch|setuptools)==/d' constraints.txt > $(TRY)/constraints.txt
+ifeq ($(CPU),1)
+	@$(TRY)/bin/python -m pip install --no-deps --index-url $(CPU_WHEELS) \
+	    torch==$(VERSION) || $(call stop,$(NO_TORCH))
+endif
+	@$(TRY)/bin/python -m pip install torch==$(VERSION) -r $(TRY)/constraints.txt || \
+	    $(call stop,$(NO_TORCH))
+	@$(TRY)/bin/python -m pip install --no-deps -e . || $(call stop,$(NO_PIP))
 	@touch $@
 
 # the stamp names its folder: a .venv that was moved, or whose Python is gone, is dead

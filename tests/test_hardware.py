@@ -10,7 +10,7 @@ from course_lib.accelerators import hardware
 from course_lib.accelerators.hardware import (
     GPUS,
     LINKS,
-    Gpu,
+    DataSheet,
     Link,
     compute_time,
     find_gpu,
@@ -198,7 +198,7 @@ def test_every_gpu_and_link_is_found_by_its_own_name():
 
 
 def test_a_gpu_or_link_of_ones_own_passes_through():
-    gpu = Gpu("mine", 10**6, 1e9, {"float32": 1e9}, "a test")
+    gpu = DataSheet("mine", 10**6, 1e9, {"float32": 1e9}, "a test")
     link = Link("mine", 1e9, 1e-6, "a test")
     assert find_gpu(gpu) is gpu
     assert find_link(link) is link
@@ -279,7 +279,7 @@ def test_a_gpu_and_a_link_show_themselves_in_one_line():
 
 
 def test_a_gpu_with_no_peak_in_float16_shows_itself_too():
-    mine = Gpu("mine", 10**9, 1e9, {"float32": 2e12}, "a test")
+    mine = DataSheet("mine", 10**9, 1e9, {"float32": 2e12}, "a test")
     assert repr(mine) == "<Gpu mine: 1 GB, 1 GB/s, float32 2 TFLOP/s>"
 
 

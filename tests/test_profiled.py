@@ -59,6 +59,12 @@ def test_a_kernel_belongs_to_the_region_in_which_it_was_launched():
     ]
 
 
+def test_what_a_gpu_still_computes_of_a_forward_is_no_phase_of_the_host():
+    late = row("gpu_user_annotation", "course_lib: forward", 150, 500, device=0)
+    events, _ = read([*TWO_STAGES, late])
+    assert [e.name for e in events] == [e.name for e in read(TWO_STAGES)[0]]
+
+
 def test_times_are_seconds_from_the_first_kernel():
     events, _ = read(TWO_STAGES)
     assert (events[0].start, events[0].stop) == pytest.approx((0, 400e-6))

@@ -194,7 +194,8 @@ def test_the_top_level_holds_only_what_the_readme_lists():
 
 def test_make_alone_lists_every_command(clone):
     listed = run("make", folder=clone).stdout
-    for command in ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader"):
+    commands = ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader")
+    for command in (*commands, "try-torch"):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
 
@@ -245,6 +246,31 @@ def test_make_test_checks_style_and_runs_pytest_last(clone):
 def test_make_quick_leaves_out_what_is_slow(clone):
     last = run("make", "-n", "quick", folder=clone).stdout.splitlines()[-1]
     assert '-m "not browser and not faults and not slow"' in last
+
+
+def test_another_torch_must_be_named(ready):
+    done = run("make", "try-torch", folder=ready)
+    assert done.returncode != 0
+    assert "Name a version: make try-torch VERSION=" in done.stderr
+
+
+def test_a_torch_that_pip_cannot_get_is_named(ready):
+    # this Python makes an environment in which nothing can be installed
+    makes = "mkdir -p $4/bin; echo exit 1 > $4/bin/python; chmod +x $4/bin/python"
+    script(ready / ".venv/bin/python", f"case $2 in venv) {makes};; esac")
+    done = run("make", "try-torch", "VERSION=9.9", folder=ready)
+    assert done.returncode != 0
+    assert "pip could not install torch 9.9" in done.stderr
+    assert "pip index versions torch" in done.stderr
+
+
+def test_another_torch_leaves_the_environment_of_the_course_alone(ready):
+    target = ".venv/try-torch-2.12.0/.try"
+    plan = run("make", "-n", target, "VERSION=2.12.0", folder=ready).stdout
+    installs = re.findall(r"(\S+) -m pip install (.*)", plan)
+    assert {python for python, _ in installs} == {".venv/try-torch-2.12.0/bin/python"}
+    assert "torch==2.12.0 -r" in installs[0][1]
+    assert installs[1][1].startswith("--no-deps -e .")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pickle
 import pytest
 
 from course_lib.accelerators.memory import Change, Transfer
-from course_lib.tracing.events import Event, Mark, Trace, happens_before, merge
+from course_lib.tracing.events import Event, Trace, happens_before
+from course_lib.tracing.merge import Mark, merge
 
 
 def compute(rank, start, stop, name="forward"):

@@ -260,5 +260,5 @@ def test_outside_of_a_trace_nothing_is_noted(devs, layer):
     with trace() as result:
         pass
     layer(torch.ones(2, 4, device=devs[0]))
-    assert len(result) == 0 and machine.clock.tape is None
+    assert len(result) == 0 and machine.clock.launches is None
     assert machine.places[0].account.history is None

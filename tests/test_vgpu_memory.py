@@ -146,7 +146,7 @@ def test_all_is_freed_at_once_and_not_by_the_garbage_collector(small):
 # --- kinds
 
 
-def test_the_ledger_counts_the_kinds_that_a_walk_finds(small):
+def test_memory_counts_the_kinds_that_a_walk_finds(small):
     model = nn.Linear(300, 200).to(small)
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(2):

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from course_lib.accelerators.hardware import Link, transfer_time
 from course_lib.accelerators.memory import Transfer
-from course_lib.accelerators.phases import Region
+from course_lib.accelerators.phases import Phase
 
 HOST = -1  # the index of the host among the devices
 
 
-class Tape:
+class Launches:
     """What ran while the clock was watched, in the order of the launches."""
 
     def __init__(self, start: float):
         self.start = start
-        self.operators: list[tuple[int, float, float, Region | None]] = []
+        self.operators: list[tuple[int, float, float, Phase | None]] = []
         self.transfers: list[Transfer] = []
 
 
@@ -30,16 +30,16 @@ class Clock:
         self.names, self.link, self.host_link = names, link, host_link
         self.launch = launch
         self.host, self.free = 0.0, [0.0] * len(names)
-        self.region: Region | None = None
-        self.tape: Tape | None = None
+        self.phase: Phase | None = None
+        self.launches: Launches | None = None
 
     def operate(self, index: int, seconds: float) -> None:
         """Launch an operator that lasts `seconds` on a device."""
         self.host += self.launch
         start = max(self.host, self.free[index])
         self.free[index] = stop = start + seconds
-        if self.tape is not None:
-            self.tape.operators.append((index, start, stop, self.region))
+        if self.launches is not None:
+            self.launches.operators.append((index, start, stop, self.phase))
 
     def copy(self, source: int, target: int, *, bytes: int, name="copy", wait=True):
         """Launch a copy; with the host it waits for the end unless `wait` is False.
@@ -56,9 +56,9 @@ class Clock:
             self.free[index] = stop
         if len(ends) == 1 and wait:
             self.host = stop
-        if self.tape is not None:
+        if self.launches is not None:
             names = ("cpu" if i == HOST else self.names[i] for i in (source, target))
-            self.tape.transfers.append(Transfer(name, *names, bytes, start, stop))
+            self.launches.transfers.append(Transfer(name, *names, bytes, start, stop))
 
     def wait(self, index: int | None = None) -> float:
         """Let the host wait for one device or all, and return its time in seconds."""
@@ -66,9 +66,9 @@ class Clock:
         self.host = max(self.host, *free)
         return self.host
 
-    def watch(self) -> Tape:
-        """Let all devices end their work, then note what runs: a new tape."""
+    def watch(self) -> Launches:
+        """Let all devices end their work, then note what runs: anew."""
         self.wait()
-        self.region = None
-        self.tape = Tape(self.host)
-        return self.tape
+        self.phase = None
+        self.launches = Launches(self.host)
+        return self.launches

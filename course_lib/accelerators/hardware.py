@@ -13,13 +13,13 @@ from course_lib.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Gpu:
+class DataSheet:
     """One GPU by its data sheet: bytes, bytes/s, and dense FLOP/s per dtype name."""
 
     name: str
     memory: int
     bandwidth: float
-    flops: Mapping[str, float] = field(hash=False)  # a dict, since a Gpu is pickled
+    flops: Mapping[str, float] = field(hash=False)  # a dict, since it is pickled
     source: str
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ _SHEETS = {
 def _gpu(name):
     memory, bandwidth, *peaks = _GPUS[name]
     flops = {dtype: peak * 1e12 for dtype, peak in zip(_DTYPES, peaks)}
-    return Gpu(name, memory * 10**9, bandwidth * 1e9, flops, _SHEETS[name])
+    return DataSheet(name, memory * 10**9, bandwidth * 1e9, flops, _SHEETS[name])
 
 
 GPUS = {name: _gpu(name) for name in _GPUS}
@@ -129,9 +129,9 @@ _ALIASES = {
 }
 
 
-def find_gpu(name: str | Gpu) -> Gpu:
+def find_gpu(name: str | DataSheet) -> DataSheet:
     """The data sheet of a GPU by name, `"a100"` or `"NVIDIA A100 80GB"`."""
-    return name if isinstance(name, Gpu) else _find(name, GPUS, "gpu")
+    return name if isinstance(name, DataSheet) else _find(name, GPUS, "gpu")
 
 
 def find_link(name: str | Link) -> Link:
@@ -157,7 +157,7 @@ def _find(name, known, noun):
 
 
 def compute_time(
-    gpu: Gpu, *, flops: float = 0, bytes: float = 0, dtype: str = "float32"
+    gpu: DataSheet, *, flops: float = 0, bytes: float = 0, dtype: str = "float32"
 ) -> float:
     """Seconds of one operator by the roofline: arithmetic or memory, the slower one.
 
@@ -207,11 +207,11 @@ def _count(size):
         return size
     if not isinstance(size, str):
         _refuse(size, f"it is a {type(size).__name__}")
-    found = _NUMBER.fullmatch(size)
-    if not found:
+    match = _NUMBER.fullmatch(size)
+    if not match:
         _refuse(size, "it does not read as a number and a unit")
     units = {unit.lower(): scale for unit, scale in _UNITS.items()}
-    number, unit = found[1], found[2] or "B"
+    number, unit = match[1], match[2] or "B"
     if unit.lower() not in units:
         _refuse(size, f"the unit {unit!r} is none of {', '.join(_UNITS)}")
     try:

@@ -1,4 +1,4 @@
-"""The ledger: bytes held per device and kind, and what was copied between devices."""
+"""Bytes held per device and kind, and what was copied between devices."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Memory:
         return f"<th>{escape(device)}</th>{cells}"
 
 
-class Lease:
+class Allocation:
     """Bytes that one storage takes up on a device, from `taken` to `freed` seconds."""
 
     __slots__ = ("bytes", "freed", "kind", "owner", "taken")
@@ -75,7 +75,7 @@ class Lease:
 
 
 class Account:
-    """What one device holds: bytes now, at the peak, and each lease."""
+    """What one device holds: bytes now, at the peak, and each allocation."""
 
     __slots__ = ("capacity", "held", "history", "peak", "returned", "used")
 
@@ -90,9 +90,9 @@ class Account:
     def settle(self) -> None:
         """Take back the bytes of all storages that have been freed."""
         while self.returned:
-            lease = self.returned.popleft()
-            self.used -= lease.bytes
-            self.held.pop(lease, None)
+            allocation = self.returned.popleft()
+            self.used -= allocation.bytes
+            self.held.pop(allocation, None)
 
     @property
     def free(self) -> int:
@@ -105,31 +105,31 @@ class Account:
             self.settle()
         return self.used + count <= self.capacity
 
-    def take(self, count: int, now: float) -> Lease:
-        """Return the lease of `count` bytes, which must fit."""
-        lease = Lease(count, now)
+    def take(self, count: int, now: float) -> Allocation:
+        """Allocate `count` bytes, which must fit."""
+        allocation = Allocation(count, now)
         self.used += count
         self.peak = max(self.peak, self.used)
-        self.held[lease] = None
+        self.held[allocation] = None
         if self.history is not None:
-            self.history.append(lease)
-        return lease
+            self.history.append(allocation)
+        return allocation
 
     def by_kind(self) -> dict[str, int]:
         """Return the bytes held now, for each of `KINDS`."""
         self.settle()
         kinds = dict.fromkeys(KINDS, 0)
-        for lease in self.held:
-            kinds[lease.kind] += lease.bytes
+        for allocation in self.held:
+            kinds[allocation.kind] += allocation.bytes
         return kinds
 
 
-def changes(device: str, leases: Iterable[Lease], start: float) -> list[Change]:
-    """The changes that leases made on a device, in order, with `start` as time 0."""
+def changes(device: str, held: Iterable[Allocation], start: float) -> list[Change]:
+    """The changes that allocations made on a device, with `start` as time 0."""
     rows = []
-    for lease in leases:
-        taken = max(lease.taken - start, 0.0)
-        rows.append(Change(taken, device, lease.kind, lease.bytes))
-        if lease.freed is not None:
-            rows.append(Change(lease.freed - start, device, lease.kind, -lease.bytes))
+    for part in held:
+        where = device, part.kind
+        rows.append(Change(max(part.taken - start, 0.0), *where, part.bytes))
+        if part.freed is not None:
+            rows.append(Change(part.freed - start, *where, -part.bytes))
     return sorted(rows, key=lambda change: change.time)

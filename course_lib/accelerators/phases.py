@@ -1,29 +1,103 @@
-"""The regions of a training step: one forward, one backward, one optimizer step."""
+"""The phases of a training step: one forward, one backward, one optimizer step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import wraps
+
+import torch
+from torch.nn.modules import module as modules
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
-    """What operators belong to; two regions of one name are two."""
+class Phase:
+    """What operators belong to; two phases of one name are two."""
 
     name: str
 
 
-def labels(uses: Iterable[tuple[object, Region | None]]) -> dict:
-    """The name of each region on each device: `forward`, or `forward 0` of several.
+def labels(uses: Iterable[tuple[object, object | None]]) -> dict:
+    """The name of each phase on each device: `forward`, or `forward 0` of several.
 
-    `uses` are pairs of a device and a region in order, None for no region ("other").
+    `uses` are pairs of a device and a phase in order, None for no phase ("other").
     """
-    found = {}
-    for device, region in uses:
-        name = region.name if region else "other"
-        found.setdefault((device, name), {})[region] = None
+    phases = {}
+    for device, phase in uses:
+        name = phase.name if phase else "other"
+        phases.setdefault((device, name), {})[phase] = None
     return {
-        (device, region): f"{name} {number}" if len(regions) > 1 else name
-        for (device, name), regions in found.items()
-        for number, region in enumerate(regions)
+        (device, phase): f"{name} {number}" if len(several) > 1 else name
+        for (device, name), several in phases.items()
+        for number, phase in enumerate(several)
     }
+
+
+@contextmanager
+def watch(phase: Callable) -> Iterator[None]:
+    """Enter and leave the context `phase(name, module)` with each phase in the block.
+
+    "forward" is the outermost call of a module in this thread, "backward" one of
+    torch.autograd.backward or grad; its module is None. Optimizer steps are told by
+    hooks of PyTorch, and by its profiler.
+    """
+    calls = _Calls(phase)
+    with ExitStack() as stack:
+        stack.callback(calls.close)
+        for handle in (
+            modules.register_module_forward_pre_hook(calls.enter),
+            modules.register_module_forward_hook(calls.leave, always_call=True),
+        ):
+            stack.callback(handle.remove)
+        for name in ("backward", "grad"):
+            patch(stack, (torch.autograd, name), calls.backward)
+        yield
+
+
+def patch(stack: ExitStack, place: tuple, around: Callable) -> None:
+    """Let `around(original, ...)` be called for an attribute until the stack closes."""
+    owner, name = place
+    original = getattr(owner, name)
+    # the entry itself, since pybind's methods look different through the class
+    stack.callback(setattr, owner, name, vars(owner)[name])
+
+    @wraps(original)
+    def patched(*args, **kwargs):
+        return around(original, *args, **kwargs)
+
+    setattr(owner, name, patched)
+
+
+class _Calls:
+    """The calls of modules and of backward that one thread is in, outermost first."""
+
+    def __init__(self, phase):
+        self.phase, self.context, self.depth = phase, None, 0
+        self.thread = threading.get_ident()
+
+    def enter(self, module, args=(), name="forward"):
+        if threading.get_ident() == self.thread:
+            if not self.depth:
+                self.context = self.phase(name, module)
+                self.context.__enter__()
+            self.depth += 1
+
+    def leave(self, *_):
+        if threading.get_ident() == self.thread and self.depth:
+            self.depth -= 1
+            if not self.depth:
+                self.context.__exit__(None, None, None)
+
+    def backward(self, original, /, *args, **kwargs):
+        self.enter(None, name="backward")
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.leave()
+
+    def close(self):
+        """End the phase that an interrupt left open."""
+        self.depth = min(self.depth, 1)
+        self.leave()

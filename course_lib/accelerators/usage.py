@@ -25,8 +25,8 @@ def memory(model, optimizer=None) -> Memory:
         for tensor in _once(group):
             counts = held.setdefault(str(tensor.device), dict.fromkeys(KINDS, 0))
             counts[kind] += tensor.nbytes
-    found = {name for name in held if name != "cpu"}
-    devices = sorted(found | set(map(str, selection.chosen)), key=rank_order)
+    names = {name for name in held if name != "cpu"}
+    devices = sorted(names | set(map(str, selection.chosen)), key=rank_order)
     for name in devices:
         module = torch.get_device_module(name)
         counts = held.setdefault(name, dict.fromkeys(KINDS, 0))

@@ -1,4 +1,4 @@
-"""The virtual machine: its devices, what they hold, and its clock. No torch here."""
+"""The virtual machine: its devices, what they hold, and its clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 import time
 
 from course_lib.accelerators.clock import Clock
-from course_lib.accelerators.hardware import Gpu, Link, find_link
-from course_lib.accelerators.memory import KINDS, Account, Lease
+from course_lib.accelerators.hardware import DataSheet, Link, find_link
+from course_lib.accelerators.memory import KINDS, Account, Allocation
 from course_lib.errors import UsageError
 from course_lib.system.host import usable_memory
 
@@ -17,7 +17,7 @@ HOST_LINK = "PCIe4"
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-class Place:
+class Device:
     """One virtual device: its index, its memory, its speed."""
 
     __slots__ = ("account", "gpu", "index", "name")
@@ -27,13 +27,13 @@ class Place:
         self.account = Account(0)
         self.gpu = None
 
-    def become(self, gpu: Gpu, memory: int) -> None:
+    def become(self, gpu: DataSheet, memory: int) -> None:
         """Be such a GPU from now on; what is still alive stays counted."""
         self.gpu = gpu
         self.account.settle()
         self.account.capacity, self.account.peak = memory, self.account.used
-        for lease in self.account.held:
-            lease.taken = 0.0  # seconds of the clock that begins now
+        for allocation in self.account.held:
+            allocation.taken = 0.0  # seconds of the clock that begins now
 
 
 class Machine:
@@ -50,14 +50,16 @@ class Machine:
         self.lock, self.current = threading.RLock(), threading.local()
         self.most, self.collected = usable_memory(), 0.0
 
-    def set_up(self, count: int, *, gpu: Gpu, memory: int, link: Link, launch: float):
+    def set_up(
+        self, count: int, *, gpu: DataSheet, memory: int, link: Link, launch: float
+    ):
         """Have `count` GPUs with `memory` bytes each, all clocks and peaks at zero."""
-        if self.clock.tape is not None:
+        if self.clock.launches is not None:
             raise UsageError(
                 "cannot choose devices inside of `with trace()`: choose them before."
             )
         while len(self.places) < count:
-            self.places.append(Place(len(self.places)))
+            self.places.append(Device(len(self.places)))
         for place in self.places:
             place.become(gpu, memory)
         names = tuple(place.name for place in self.places)
@@ -66,7 +68,7 @@ class Machine:
         self.count, self.copying = count, "copy"
         self.source = f"modelled: {count} × {gpu.name}, {link.name}"
 
-    def place(self, index: int | None) -> Place:
+    def place(self, index: int | None) -> Device:
         """Return a device by its index, None for the current one of this thread."""
         if index is None:
             index = getattr(self.current, "index", 0)
@@ -79,7 +81,7 @@ class Machine:
             )
         return self.places[index]
 
-    def fits(self, place: Place, count: int) -> bool:
+    def fits(self, place: Device, count: int) -> bool:
         """Return whether a device has `count` bytes free, if need be after garbage."""
         account = place.account
         if account.fits(count):
@@ -93,8 +95,8 @@ class Machine:
             self.collected = now
         return account.fits(count)
 
-    def take(self, place: Place, count: int) -> Lease | None:
-        """Return the lease of `count` bytes on a device, None if they do not fit."""
+    def take(self, place: Device, count: int) -> Allocation | None:
+        """Allocate `count` bytes on a device; None if they do not fit."""
         if not self.fits(place, count):
             return None
         if count > 2**24 and sum(p.account.used for p in self.places) > self.most:
@@ -106,7 +108,7 @@ class Machine:
         return place.account.take(count, self.clock.host)
 
 
-def shortage(place: Place, count: int) -> str:
+def shortage(place: Device, count: int) -> str:
     """What CUDA says when `count` bytes do not fit, and what the memory holds."""
     account = place.account
     kinds = account.by_kind()

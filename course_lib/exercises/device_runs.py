@@ -32,11 +32,6 @@ class Run:
         """From the first event to the last; modelled on virtual GPUs."""
         return self.trace.span
 
-    def copies(self, source=None, target=None, name=None) -> list[int]:
-        """The bytes of each transfer in order, of those that fit."""
-        wanted = {"source": source, "target": target, "name": name}
-        return copied(self.trace.transfers, **wanted)
-
     def crossings(self) -> list[int]:
         """The bytes of each transfer from one device to another, in order."""
         return [
@@ -44,17 +39,6 @@ class Run:
             for transfer in self.trace.transfers
             if "cpu" not in (transfer.source, transfer.target)
         ]
-
-
-def copied(transfers, *, source=None, target=None, name=None) -> list[int]:
-    """The bytes of each transfer in order, of those that fit."""
-    return [
-        one.bytes
-        for one in transfers
-        if source in (None, one.source)
-        and target in (None, one.target)
-        and name in (None, one.name)
-    ]
 
 
 def on_devices(count: int, **options) -> list[torch.device]:

@@ -251,7 +251,7 @@ class _Launch:
     def _merged(self, records):
         if not self.request.trace:
             return None
-        from course_lib.tracing.events import merge
+        from course_lib.tracing.merge import merge
 
         events = {rank: record["events"] for rank, record in enumerate(records)}
         return merge(events, f"measured: {self.title}")

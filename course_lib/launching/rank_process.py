@@ -163,7 +163,7 @@ def _unpack(body, devices):
 
 def _call(place, fn, *, args, kwargs):
     started, born = time.monotonic(), os.getpid()
-    with _recording(place) as tape:
+    with _recording(place) as recording:
         responder.tell(responder.BEGUN)
         try:
             value = fn(place.rank, place.world_size, *args, **kwargs)
@@ -173,7 +173,7 @@ def _call(place, fn, *, args, kwargs):
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
     seconds = time.monotonic() - started
-    events = tape.events if tape else None
+    events = recording.events if recording else None
     return {"status": "returned", "value": value, "seconds": seconds, "events": events}
 
 

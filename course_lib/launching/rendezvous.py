@@ -60,7 +60,7 @@ def keep_groups() -> None:
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
-        groups.extend(c10d._world.pg_map)
+        groups.extend(responder.process_groups())
         del groups[:-_KEPT]  # the oldest have long been idle
         destroy(group)
 

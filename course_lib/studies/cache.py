@@ -1,5 +1,7 @@
 """Results on disk, found again by the content of what they were computed from."""
 
+# joblib.Memory would keep results, too, but it unpickles what it reads, which runs the
+# code in a file that somebody else wrote, and prints a traceback for a damaged one
 import contextlib
 import hashlib
 import os

@@ -24,22 +24,22 @@ class Study:
 
     def best(self) -> dict:
         """For each batch size its best rate, and the steps of each seed with it."""
-        found = {}
+        best = {}
         for size, table in self.steps.items():
             whole = {
                 rate: row for rate, row in zip(self.rates, table) if None not in row
             }
             if whole:
                 rate = min(whole, key=lambda rate: sum(whole[rate]))
-                found[size] = rate, whole[rate]
-        return found
+                best[size] = rate, whole[rate]
+        return best
 
     def near(self) -> dict:
         """For each batch size the least and largest rate that may be its best.
 
         Their mean steps are within one standard error of those of the best rate.
         """
-        found = {}
+        ranges = {}
         for size, (_, steps) in self.best().items():
             mean = statistics.mean(steps)
             error = statistics.stdev(steps) / len(steps) ** 0.5 if steps[1:] else 0
@@ -49,8 +49,8 @@ class Study:
                 for rate, row in table
                 if None not in row and statistics.mean(row) <= mean + error
             ]
-            found[size] = min(good), max(good)
-        return found
+            ranges[size] = min(good), max(good)
+        return ranges
 
     def dumps(self) -> str:
         """It as JSON, a line per row of numbers, for `load`."""

@@ -199,7 +199,7 @@ def steps_to_target(
                 f"interrupted: {done} of {len(plans)} batch sizes are done and kept."
                 " Run this cell again to go on."
             ) from None
-    tables = {size: table for found in results for size, table in found.items()}
+    tables = {size: table for part in results for size, table in part.items()}
     return Study(tuple(target), rates, {n: tables[n] for n in batch_sizes})
 
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from operator import attrgetter, itemgetter
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 import torch
 
 from course_lib.accelerators.memory import Change, Transfer
-from course_lib.accelerators.phases import Region, labels
+from course_lib.accelerators.phases import labels, watch
 from course_lib.tracing.events import Event, Trace, both_ends
-from course_lib.tracing.ranks import watch_regions
+from course_lib.tracing.profiler import Span, note, phases, within
 
-_MARK = "course_lib: "  # before the name of a region, to know it again
 _KERNELS = ("kernel", "gpu_memset")
 
 
@@ -34,10 +32,11 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
     held = _held()
     torch.cuda.memory._record_memory_history(context=None)
     try:
-        with profiler, ExitStack() as stack:
-            watch_regions(_Regions(), stack)
-            stack.callback(_synchronize)
-            yield
+        with profiler, watch(note):
+            try:
+                yield
+            finally:
+                _synchronize()
     finally:
         history = torch.cuda.memory._snapshot()["device_traces"]
         torch.cuda.memory._record_memory_history(enabled=None)
@@ -49,24 +48,6 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
 def _synchronize() -> None:
     for index in _gpus():
         torch.cuda.synchronize(index)
-
-
-class _Regions:
-    """Marks the outermost forward and backward in the profile."""
-
-    def __init__(self):
-        self.open = []
-
-    def enter(self, name: str, module=None) -> None:
-        mark = None if self.open else torch.profiler.record_function(_MARK + name)
-        self.open.append(mark)
-        if mark is not None:
-            mark.__enter__()
-
-    def leave(self) -> None:
-        mark = self.open.pop()
-        if mark is not None:
-            mark.__exit__(None, None, None)
 
 
 def _chrome(profiler) -> list[dict]:
@@ -98,7 +79,9 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
     rows = [row for row in rows if row.get("ph") == "X"]
     kernels = [row for row in rows if row.get("cat") in (*_KERNELS, "gpu_memcpy")]
     zero = min((row["ts"] for row in kernels), default=0)
-    regions, launches = _regions(rows), _launches(rows)
+    # on the host: the same notes stand over the kernels, where they overlap
+    notes = [row for row in rows if row.get("cat") == "user_annotation"]
+    spans, launches = phases(map(_span, notes)), _launches(rows)
     computing, events, transfers = [], [], []
     for row in kernels:
         start = (row["ts"] - zero) / 1e6
@@ -106,15 +89,15 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
         copy = _ends(row) if row["cat"] == "gpu_memcpy" else None
         if copy is None:
             launch = launches.get(args.get("correlation"), row["ts"])
-            region = _region_at(regions, launch)
-            computing.append((f"cuda:{args['device']}", region, times))
+            phase = within(spans, launch)
+            computing.append((f"cuda:{args['device']}", phase, times))
         else:
             moved = Transfer("copy", *copy, args.get("bytes", 0), *times)
             transfers.append(moved)
             events += both_ends(moved)
-    names = labels((device, region) for device, region, _ in computing)
-    for device, region, times in computing:
-        events.append(Event(device, "compute", names[device, region], *times))
+    names = labels((device, phase) for device, phase, _ in computing)
+    for device, phase, times in computing:
+        events.append(Event(device, "compute", names[device, phase], *times))
     return sorted(events, key=attrgetter("start")), transfers
 
 
@@ -131,31 +114,14 @@ def _ends(row) -> tuple[str, str] | None:
     return None
 
 
-def _regions(rows) -> list[tuple[float, float, Region]]:
-    """Start and stop in µs of each forward, backward and optimizer step, in order."""
-    found = []
-    for row in rows:
-        name = str(row.get("name", ""))
-        if name.startswith(_MARK):
-            region = Region(name.removeprefix(_MARK))
-        elif name.startswith("Optimizer.step#"):
-            region = Region("optimizer")
-        else:
-            continue
-        found.append((row["ts"], row["ts"] + row["dur"], region))
-    return sorted(found, key=itemgetter(0))
+def _span(row) -> Span:
+    return Span(row["name"], row["ts"], row["ts"] + row["dur"])
 
 
 def _launches(rows) -> dict[int, float]:
     """When the host launched what has this correlation."""
     runtime = (row for row in rows if row.get("cat") in ("cuda_runtime", "cuda_driver"))
     return {row["args"].get("correlation"): row["ts"] for row in runtime}
-
-
-def _region_at(regions, time) -> Region | None:
-    place = bisect_right(regions, time, key=itemgetter(0)) - 1
-    inside = place >= 0 and time <= regions[place][1]
-    return regions[place][2] if inside else None
 
 
 def memory_changes(history: Iterable[Iterable[Mapping]]) -> Iterator[Change]:

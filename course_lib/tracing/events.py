@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
 from operator import attrgetter
@@ -51,27 +50,10 @@ def both_ends(copy: Transfer) -> Iterator[Event]:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What one rank recorded by itself, before ranks are compared; seconds of a clock.
-
-    The `sequence`-th call of process group `group` is one collective on all its ranks;
-    a send or receive has no group. Kind "cut" marks where recording was given up.
-    """
-
-    kind: str
-    name: str
-    start: float
-    stop: float
-    bytes: int = 0
-    group: str | None = None
-    sequence: int = 0
-
-
-@dataclass(frozen=True)
 class Trace:
     """Events sorted by start, and where they come from ("measured: 2 ranks, gloo").
 
-    On devices also each `ledger.Transfer` by start and each `ledger.Change` by time.
+    On devices also each `memory.Transfer` by start and each `memory.Change` by time.
     """
 
     events: tuple[Event, ...]
@@ -114,9 +96,8 @@ class Trace:
         Transfers and memory stay whole.
         """
         wanted = {"rank": rank, "kind": kind, "name": name}
-        wanted = {key: value for key, value in wanted.items() if value is not None}
-        kept = (e for e in self if all(getattr(e, k) == v for k, v in wanted.items()))
-        return Trace(tuple(kept), self.source, self.transfers, self.memory)
+        chosen = tuple(event for event in self if _fits(event, wanted))
+        return Trace(chosen, self.source, self.transfers, self.memory)
 
     def between(self, start: float, stop: float) -> Trace:
         """Return what happened from `start` to `stop` (seconds), events cut at both.
@@ -149,6 +130,11 @@ class Trace:
     def bytes(self, rank) -> int:
         """Return the bytes that `rank` handed to its communicate events."""
         return sum(event.bytes for event in self.select(rank, "communicate"))
+
+    def copied(self, *, source=None, target=None, name=None) -> list[int]:
+        """Return the bytes of each transfer in order, of those that fit."""
+        wanted = {"source": source, "target": target, "name": name}
+        return [copy.bytes for copy in self.transfers if _fits(copy, wanted)]
 
     def save(self, path) -> Path:
         """Write Chrome trace JSON for ui.perfetto.dev or chrome://tracing."""
@@ -200,44 +186,9 @@ def happens_before(a: Event, b: Event) -> bool:
     return a.stop <= b.start
 
 
-def merge(events_by_rank: Mapping[int | str, Iterable[Mark]], source: str) -> Trace:
-    """Return one trace of all ranks: zero at the earliest start, collectives split.
-
-    A rank's collective is "wait" from its own entry until the last rank's entry, or
-    its own stop if that comes first, and "communicate" (with the bytes) after that.
-    """
-    marks = {rank: list(marks) for rank, marks in events_by_rank.items()}
-    zero = min((m.start for own in marks.values() for m in own), default=0.0)
-    cuts = [m for own in marks.values() for m in own if m.kind == "cut"]
-    if cuts:
-        # beyond the first cut the ranks can no longer be compared
-        end = min(mark.start for mark in cuts)
-        marks = {rank: [m for m in own if m.start < end] for rank, own in marks.items()}
-        source = f"{source}, cut after {end - zero:.1f} s"
-    return Trace(tuple(_split(marks, zero)), source)
-
-
-def _split(marks: Mapping[int | str, list[Mark]], zero: float) -> Iterator[Event]:
-    calls = {rank: list(_identify(own)) for rank, own in marks.items()}
-    entries = {}
-    for identity, mark in (pair for own in calls.values() for pair in own):
-        entries[identity] = max(mark.start, entries.get(identity, mark.start))
-    for rank, own in calls.items():
-        for identity, mark in own:
-            start, stop = mark.start - zero, mark.stop - zero
-            entry = start if identity is None else min(entries[identity] - zero, stop)
-            if entry > start:
-                yield Event(rank, "wait", mark.name, start, entry)
-            yield Event(rank, mark.kind, mark.name, entry, stop, mark.bytes)
-
-
-def _identify(marks: list[Mark]) -> Iterator[tuple[tuple | None, Mark]]:
-    # a group that is made anew counts from one again: the occurrence tells them apart
-    seen = Counter()
-    for mark in sorted(marks, key=lambda mark: mark.start):
-        key = (mark.group, mark.sequence)
-        seen[key] += 1
-        yield (None if mark.group is None else (*key, seen[key])), mark
+def _fits(thing, wanted: dict) -> bool:
+    """Whether its fields have these values; None stands for any."""
+    return all(v is None or getattr(thing, k) == v for k, v in wanted.items())
 
 
 def _union(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

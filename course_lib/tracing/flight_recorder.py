@@ -1,6 +1,8 @@
 """The collective calls that a rank has made, from PyTorch's flight recorder."""
 
 import json
+import math
+import re
 from typing import NamedTuple
 
 _TYPES = {
@@ -14,6 +16,8 @@ _TYPES = {
     "Char": "i8",
     "Byte": "u8",
     "Bool": "b8",
+    "ComplexFloat": "c64",
+    "ComplexDouble": "c128",
 }
 # all ranks must pass as many elements; to a scatter only one of them passes any
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")
@@ -23,7 +27,9 @@ _LIMIT = 1800.0  # seconds, unless a group asks for others
 class Call(NamedTuple):
     """One collective: its number in its group, name, what it carries, is it done?
 
-    If it is not done after `limit` seconds, PyTorch gives up.
+    If it is not done after `limit` seconds, PyTorch gives up. `start` is when it was
+    called, in ns of the machine's clock. Of groups of one name that followed each
+    other, `generation` 0 is the first.
     """
 
     group: str
@@ -32,6 +38,10 @@ class Call(NamedTuple):
     carries: str  # f32[8, 4]
     done: bool
     limit: float = _LIMIT
+    start: int = 0
+    bytes: int = 0
+    backend: str = "gloo"
+    generation: int = 0
 
     def __str__(self):
         return f"{self.name} of {self.carries}" if self.carries else self.name
@@ -49,27 +59,53 @@ def entries() -> list[dict]:
     library = getattr(torch._C, "_distributed_c10d", None)
     names = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
     dumps = [getattr(library, name) for name in names if hasattr(library, name)]
-    found = (json.loads(dump(True, False)) for dump in dumps)
-    return [entry for one in found for entry in one.get("entries", [])]
+    traces = (json.loads(dump(True, False)) for dump in dumps)
+    return [entry for trace in traces for entry in trace.get("entries", [])]
 
 
-def read(found: list[dict]) -> list[Call]:
-    """The flight recorder's entries as calls; of a group made anew the new ones."""
-    calls = {}
-    for entry in sorted(found, key=lambda entry: entry["record_id"]):
+def read(entries: list[dict]) -> list[Call]:
+    """The flight recorder's entries as calls, in order.
+
+    A group that is destroyed and made anew keeps its name and counts from one again;
+    its `pg_id` tells it from the first. Numbers do not: `monitored_barrier` takes some
+    without an entry, and so may be the first call of a group.
+    """
+    generations, calls = {}, []
+    for entry in sorted(entries, key=lambda entry: entry["record_id"]):
         if entry.get("is_p2p"):
             continue
+        backend, _, name = entry["profiling_name"].partition(":")
         group = entry["process_group"][0]
-        number = entry["collective_seq_id"]
-        if number == 1:
-            calls[group] = []
-        name = entry["profiling_name"].partition(":")[2]
-        limit = entry.get("timeout_ms", 1000 * _LIMIT) / 1000
-        call = Call(group, number, name, _carries(entry), entry["retired"], limit)
-        calls.setdefault(group, []).append(call)
-    return [call for group in calls.values() for call in group]
+        known = generations.setdefault((backend, group), {})
+        call = Call(
+            group,
+            entry["collective_seq_id"],
+            name,
+            ", ".join(f"{kind}{size}" for kind, size in _inputs(entry)),
+            entry["retired"],
+            entry.get("timeout_ms", 1000 * _LIMIT) / 1000,
+            start=entry["time_created_ns"],
+            bytes=sum(_width(kind) * math.prod(size) for kind, size in _inputs(entry)),
+            backend=backend,
+            generation=known.setdefault(entry["pg_id"], len(known)),
+        )
+        calls.append(call)
+    return calls
 
 
-def _carries(entry):
-    tensors = zip(entry["input_sizes"], entry["input_dtypes"], strict=False)
-    return ", ".join(f"{_TYPES.get(kind, kind)}{size}" for size, kind in tensors)
+def newest(calls: list[Call]) -> list[Call]:
+    """Of groups of one name the calls of the last one."""
+    last = {(call.backend, call.group): call.generation for call in calls}
+    return [call for call in calls if call.generation == last[call.backend, call.group]]
+
+
+def _inputs(entry):
+    """Short form of the dtype and shape of each tensor that is passed."""
+    for size, kind in zip(entry["input_sizes"], entry["input_dtypes"], strict=False):
+        yield _TYPES.get(kind, kind), size
+
+
+def _width(kind):
+    """Bytes of a number: 4 for `f32`, and for a type without a short form."""
+    bits = re.fullmatch(r"[a-z]+(\d+)", kind)
+    return int(bits[1]) // 8 if bits else 4

@@ -1,11 +1,10 @@
-"""From the profiler's raw events to the marks of one rank: plain data, tested alone.
+"""From the profiler's raw events to the marks of one rank.
 
 Times are nanoseconds of the machine's clock, which all processes of the machine share.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
@@ -13,12 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from course_lib.tracing.events import Mark
+from torch.autograd import DeviceType
+from torch.profiler import record_function
+
+from course_lib.tracing.flight_recorder import Call
+from course_lib.tracing.merge import Mark
 
 GAP = 1_000_000  # ns: a longer pause between two operators is no compute
 SHORT = 100_000  # ns: the same while a collective runs, since it may be waited for
 TINY = 20_000  # ns: an operator this short joins its neighbour
 
+_MARK = "course_lib: "  # before the name of a phase, to know it again
 CALLS = ("c10d::", "_c10d_functional::")
 RUNS = ("gloo:", "ncclDevKernel", "ncclKernel")
 NAMES = {
@@ -29,12 +33,6 @@ NAMES = {
     "reducescatter": "reduce_scatter",
     "broadcast": "broadcast",
     "recv": "recv",
-}
-WIDTHS = {
-    **dict.fromkeys(("Byte", "Char", "Bool"), 1),
-    **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
-    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
-    "ComplexDouble": 16,
 }
 
 
@@ -49,18 +47,8 @@ class Op(NamedTuple):
     launch: int | None = None
 
 
-class Call(NamedTuple):
-    """A collective as the flight recorder saw it when it was handed in."""
-
-    name: str
-    start: int
-    bytes: int
-    group: str
-    sequence: int
-
-
 class Span(NamedTuple):
-    """A named stretch seen from Python: a region, or a message with its bytes."""
+    """A named stretch: a phase of a training step, or a message with its bytes."""
 
     name: str
     start: int
@@ -68,21 +56,46 @@ class Span(NamedTuple):
     bytes: int = 0
 
 
-def read_calls(entries: Iterable[dict]) -> list[Call]:
-    """Return the flight recorder's entries as calls, in order; new groups renamed."""
-    last, made, calls = {}, Counter(), []
-    for entry in sorted(entries, key=lambda entry: entry["record_id"]):
-        group, sequence = entry["process_group"][0], entry["collective_seq_id"]
-        # a group that was destroyed and made anew counts from one again
-        made[group] += sequence <= last.get(group, 0)
-        last[group] = sequence
-        sizes = zip(entry["input_sizes"], entry["input_dtypes"], strict=False)
-        payload = sum(math.prod(size) * WIDTHS.get(kind, 4) for size, kind in sizes)
-        name, start = entry["profiling_name"], entry["time_created_ns"]
-        if not entry.get("is_p2p"):
-            group = f"{group}.{made[group]}"
-            calls.append(Call(name, start, payload, group, sequence))
-    return calls
+def note(name: str, module=None) -> record_function:
+    """The context of a phase that notes it in the profile, for `phases` to find."""
+    return record_function(_MARK + name)
+
+
+def phases(notes: Iterable) -> list[Span]:
+    """The forwards, backwards and optimizer steps among the notes of a profile."""
+    spans = []
+    for note in notes:
+        if note.name.startswith(_MARK):
+            name = note.name.removeprefix(_MARK)
+        elif note.name.startswith("Optimizer.step#"):
+            name = "optimizer"
+        else:
+            continue
+        spans.append(Span(name, note.start, note.stop))
+    return outermost(spans)
+
+
+def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
+    """The profiler's events that matter: not the operators inside others."""
+    kernels, starts, ends = [], {}, {}
+    for e in events:
+        if cuda and e.device_type() != DeviceType.CPU:
+            kernels.append(e)
+            continue
+        name, start, thread = e.name(), e.start_ns(), e.start_thread_id()
+        if cuda:
+            starts[e.correlation_id()] = start
+        if start < ends.get(thread, 0) and not name.startswith(CALLS + RUNS):
+            continue
+        stop, note = start + e.duration_ns(), e.is_user_annotation()
+        if not note:
+            ends[thread] = max(stop, ends.get(thread, 0))
+        yield Op(name, start, stop, thread, note)
+    for e in kernels:
+        if not e.is_user_annotation():
+            start, stream = e.start_ns(), e.device_resource_id()
+            launch = starts.get(e.linked_correlation_id(), start)
+            yield Op(e.name(), start, start + e.duration_ns(), stream, launch=launch)
 
 
 def outermost(spans: Iterable) -> list:
@@ -133,19 +146,19 @@ def work(ops: list[Op]) -> list[Op]:
     return list(cut_out(outermost(plain), holes))
 
 
-def segments(ops: list[Op], regions: Iterable[Span]) -> list[Mark]:
-    """Return the compute of a rank: neighbours of one region joined, pauses kept."""
-    regions = outermost(regions)
+def segments(ops: list[Op], spans: Iterable[Span]) -> list[Mark]:
+    """Return the compute of a rank: neighbours of one phase joined, pauses kept."""
+    spans = outermost(spans)
     kernels = any(op.launch is not None for op in ops)
     hosts = outermost(op for op in ops if op.launch is None and not op.note and kernels)
     runs = outermost(op._replace(thread=0) for op in ops if op.name.startswith(RUNS))
     rows = []
     for op in sorted(work(ops), key=lambda op: op.start):
         moment = op.start if op.launch is None else op.launch
-        region = within(regions, moment)
+        phase = within(spans, moment)
         host = op if op.launch is None else within(hosts, moment) or op
-        name = region.name if region else _operator(host.name)
-        row = [region, name, op.start, op.stop, op.stop - op.start]
+        name = phase.name if phase else _operator(host.name)
+        row = [phase, name, op.start, op.stop, op.stop - op.start]
         if not (rows and _near(rows[-1], row, runs) and _join(rows[-1], row)):
             rows.append(row)
     return [_mark("compute", row[1], Span("", row[2], row[3])) for row in rows]
@@ -195,8 +208,9 @@ def communication(
                 "communicate", name, run, bytes=message.bytes if message else 0
             )
         elif call:
-            found = {"bytes": call.bytes, "group": call.group}
-            mark = _mark("communicate", name, run, **found, sequence=call.sequence)
+            group = f"{call.backend}:{call.group}.{call.generation}"
+            identity = {"group": group, "sequence": call.number}
+            mark = _mark("communicate", name, run, bytes=call.bytes, **identity)
         else:
             seen[name] += 1
             mark = _mark("communicate", name, run, group=name, sequence=seen[name])
@@ -209,7 +223,7 @@ def _pair(runs: list[Op], calls: list[Call], hosts: list[Op]) -> Iterator[tuple]
     # gloo starts its calls in the order they came; a kernel knows who launched it
     queues, by_host = defaultdict(deque), {}
     for call in calls:
-        queues[call.name].append(call)
+        queues[f"{call.backend}:{call.name}"].append(call)
         by_host.setdefault(within(hosts, call.start), call)
     for run in runs:
         queue = queues[run.name]
@@ -227,8 +241,8 @@ def _together(a: Mark, b: Mark) -> Mark:
     return replace(a, **times, bytes=a.bytes + b.bytes)
 
 
-def _mark(kind: str, name: str, span, **found) -> Mark:
-    return Mark(kind, name, span.start / 1e9, span.stop / 1e9, **found)
+def _mark(kind: str, name: str, span, **fields) -> Mark:
+    return Mark(kind, name, span.start / 1e9, span.stop / 1e9, **fields)
 
 
 def _operator(name: str) -> str:

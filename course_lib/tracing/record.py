@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 
-from course_lib.accelerators.clock import Clock, Tape
+from course_lib.accelerators.clock import Clock, Launches
 from course_lib.accelerators.memory import Account, Transfer, changes
-from course_lib.accelerators.phases import Region, labels
+from course_lib.accelerators.phases import Phase, labels, watch
 from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
 from course_lib.tracing.events import Event, Trace, both_ends
-from course_lib.tracing.ranks import watch_regions
 
 
 @contextmanager
@@ -37,64 +35,55 @@ def trace() -> Iterator[Trace]:
 @contextmanager
 def _record_virtual(result):
     clock = machine.clock
-    if clock.tape is not None:
+    if clock.launches is not None:
         raise UsageError("a trace runs already: end its block before the next one.")
     accounts = [place.account for place in machine.places]
-    tape = clock.watch()
+    launches = clock.watch()
     for account in accounts:
         account.settle()
         account.history = list(account.held)
     try:
-        with ExitStack() as stack:
-            watch_regions(_Regions(clock), stack)
+        with watch(_Phases(clock).phase):
             yield
     finally:
         clock.wait()
-        clock.tape = clock.region = None
-        _fill(result, tape, accounts)
+        clock.launches = clock.phase = None
+        _fill(result, launches, accounts)
 
 
-class _Regions:
+class _Phases:
     """Tells the clock in which forward, backward or optimizer step operators run."""
 
     def __init__(self, clock: Clock):
-        self.clock, self.depth = clock, 0
-        self.thread, self.modules, self.name = threading.get_ident(), {}, ""
+        self.clock, self.modules = clock, {}
 
-    def enter(self, name: str, module=None) -> None:
-        if threading.get_ident() != self.thread:
-            return
-        if not self.depth:
-            self.name, self.clock.region = name, Region(name)
-            if module is not None:
-                self.modules[id(module)] = module
-        self.depth += 1
-
-    def leave(self) -> None:
-        if threading.get_ident() != self.thread or not self.depth:
-            return
-        self.depth -= 1
-        if not self.depth:
-            if self.name == "backward":
-                self.mark()
-            self.clock.region = None
-
-    def mark(self) -> None:
-        """Tell gradients from activations, before they are set to None."""
+    @contextmanager
+    def phase(self, name: str, module) -> Iterator[None]:
+        """Let the clock know the phase in a block."""
         from course_lib.accelerators.vgpu import mark
 
-        for module in self.modules.values():
-            mark("gradients", (p.grad for p in module.parameters()))
+        self.clock.phase = Phase(name)
+        if module is not None:
+            self.modules[id(module)] = module
+        yield
+        if name == "backward":
+            # tell gradients from activations, before they are set to None
+            for module in self.modules.values():
+                mark("gradients", (p.grad for p in module.parameters()))
+        self.clock.phase = None
 
 
-def _fill(result: Trace, tape: Tape, accounts: list[Account]) -> None:
+def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
     names = machine.clock.names
-    transfers = tuple(_moved(copy, tape.start) for copy in tape.transfers)
-    events = [*_computing(tape, names), *(e for t in transfers for e in both_ends(t))]
+    transfers = tuple(_moved(copy, launches.start) for copy in launches.transfers)
+    events = [
+        *_computing(launches, names),
+        *(e for t in transfers for e in both_ends(t)),
+    ]
     memory = []
     for name, account in zip(names, accounts):
         account.settle()
-        memory += changes(name, account.history, tape.start)
+        memory += changes(name, account.history, launches.start)
         account.history = None
     _assign(result, Trace(tuple(events), machine.source, transfers, tuple(memory)))
 
@@ -105,20 +94,22 @@ def _assign(result: Trace, filled: Trace) -> None:
         object.__setattr__(result, field, getattr(filled, field))
 
 
-def _computing(tape: Tape, names) -> Iterator[Event]:
-    """One event for operators of one region that follow each other without a gap."""
-    names_of = labels((index, region) for index, _, _, region in tape.operators)
+def _computing(launches: Launches, names) -> Iterator[Event]:
+    """One event for operators of one phase that follow each other without a gap."""
+    names_of = labels((index, phase) for index, _, _, phase in launches.operators)
     for index, name in enumerate(names):
-        run = None  # start, stop and region of operators without a gap so far
-        for _, start, stop, region in (op for op in tape.operators if op[0] == index):
-            if run and region is run[2] and start - run[1] < 1e-12:
-                run = run[0], stop, region
+        run = None  # start, stop and phase of operators without a gap so far
+        for _, start, stop, phase in (
+            op for op in launches.operators if op[0] == index
+        ):
+            if run and phase is run[2] and start - run[1] < 1e-12:
+                run = run[0], stop, phase
                 continue
             if run:
-                yield _event(run, name, names_of[index, run[2]], zero=tape.start)
-            run = start, stop, region
+                yield _event(run, name, names_of[index, run[2]], zero=launches.start)
+            run = start, stop, phase
         if run:
-            yield _event(run, name, names_of[index, run[2]], zero=tape.start)
+            yield _event(run, name, names_of[index, run[2]], zero=launches.start)
 
 
 def _event(run, device, label, *, zero):

@@ -52,7 +52,7 @@ class Stream:
     wait_event = wait_stream
 
 
-class Event:
+class VirtualEvent:
     """A point of modelled time on the current device."""
 
     def __init__(self, enable_timing=False, **_):
@@ -82,7 +82,7 @@ class Event:
 class Api:
     """The module `torch.vgpu`."""
 
-    device, Event, Stream = device, Event, Stream
+    device, Event, Stream = device, VirtualEvent, Stream
 
     def is_available(self) -> bool:
         """Whether there are virtual GPUs."""
@@ -108,9 +108,7 @@ class Api:
 
     def memory_allocated(self, device=None) -> int:
         """Bytes that tensors hold on a device now."""
-        account = self._account(device)
-        account.settle()
-        return account.used
+        return self._account(device).used
 
     def max_memory_allocated(self, device=None) -> int:
         """The most bytes that tensors held since the last reset."""
@@ -119,13 +117,11 @@ class Api:
     def reset_peak_memory_stats(self, device=None) -> None:
         """Begin to look for the peak anew."""
         account = self._account(device)
-        account.settle()
         account.peak = account.used
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """Free and total bytes of a device."""
         account = self._account(device)
-        account.settle()
         return account.free, account.capacity
 
     def empty_cache(self) -> None:
@@ -169,4 +165,6 @@ class Api:
         return []
 
     def _account(self, device):
-        return machine.place(index_of(device)).account
+        account = machine.place(index_of(device)).account
+        account.settle()
+        return account

@@ -12,25 +12,14 @@ from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
 )
 
+from course_lib.accelerators.vgpu import factories, tensors
 from course_lib.accelerators.vgpu.api import Api, Stream, device
 from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
 from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
-from course_lib.accelerators.vgpu.factories import (
-    copy_from,
-    empty,
-    empty_strided,
-    factory,
-    load,
-)
 from course_lib.accelerators.vgpu.labels import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
-from course_lib.accelerators.vgpu.tensors import (
-    VirtualTensor,
-    compatible,
-    get_data,
-    set_data,
-)
+from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
 _library: list = []
@@ -43,21 +32,22 @@ def install() -> None:
     SPECIAL.update(CROSSINGS)
     register("vgpu", Api(), device_guard=Guard())
     fallback = torch.library.Library("_", "IMPL")
-    fallback.fallback(factory, "PrivateUse1")
+    fallback.fallback(factories.factory, "PrivateUse1")
     kernels = torch.library.Library("aten", "IMPL")
-    kernels.impl("empty.memory_format", empty, "PrivateUse1")
-    kernels.impl("empty_strided", empty_strided, "PrivateUse1")
-    kernels.impl("_copy_from", copy_from, "PrivateUse1")
+    kernels.impl("empty.memory_format", factories.empty, "PrivateUse1")
+    kernels.impl("empty_strided", factories.empty_strided, "PrivateUse1")
+    kernels.impl("_copy_from", factories.copy_from, "PrivateUse1")
     _library.extend([fallback, kernels])
-    torch.serialization.register_package(9, lambda storage: None, load)
+    torch.serialization.register_package(9, lambda storage: None, factories.load)
     # optimizers then work on lists of parameters at once, as on CUDA
     _foreach_supported_types.append(VirtualTensor)
     register_optimizer_step_pre_hook(before_step)
     register_optimizer_step_post_hook(after_step)
     serve()
     _serve_accelerator()
-    VirtualTensor.data = torch.nn.Parameter.data = property(get_data, set_data)
-    torch._has_compatible_shallow_copy_type = compatible(
+    data = property(tensors.get_data, tensors.set_data)
+    VirtualTensor.data = torch.nn.Parameter.data = data
+    torch._has_compatible_shallow_copy_type = tensors.compatible(
         torch._has_compatible_shallow_copy_type
     )
     torch.autograd._engine_run_backward = single_threaded(

@@ -7,7 +7,7 @@ import torch
 from course_lib.accelerators.clock import HOST
 from course_lib.accelerators.vgpu.operators import (
     CPU,
-    PLANS,
+    TRAITS,
     aten,
     charge,
     place_of,
@@ -35,7 +35,7 @@ def _convert(func, args, kwargs):
     result = out if target is None else wrap(out, block_of(storage_of(out), target))
     with machine.lock:
         if target is source:
-            charge(PLANS[func], source, done=(args, kwargs, out), found=[given])
+            charge(TRAITS[func], source, done=(args, kwargs, out), operands=[given])
         else:
             _move(source, target, out.nbytes)
     return result
@@ -49,7 +49,7 @@ def _copy(func, args, kwargs):
     places = [t.block.place if type(t) is VirtualTensor else None for t in (new, given)]
     with machine.lock:
         if places[0] is places[1]:
-            charge(PLANS[func], places[0], done=(args, kwargs, to), found=[new])
+            charge(TRAITS[func], places[0], done=(args, kwargs, to), operands=[new])
         else:
             pinned = places[0] is None and new.is_pinned()
             waits = not (pinned and (args[2:] or [kwargs.get("non_blocking")])[0])

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import weakref
 
-from course_lib.accelerators.phases import Region
+from course_lib.accelerators.phases import Phase
 from course_lib.accelerators.virtual import machine
 
-# the optimizer whose step has begun, and the region before it; weak, since a step that
+# the optimizer whose step has begun, and the phase before it; weak, since a step that
 # fails does not call the hook at its end
 _steps: list = []
 
 
 def mark(kind, tensors) -> None:
-    """Let the memory of tensors on virtual GPUs count as one of `ledger.KINDS`."""
+    """Let the memory of tensors on virtual GPUs count as one of `memory.KINDS`."""
     for tensor in tensors:
         block = getattr(tensor, "block", None)
         if block is not None:
-            block.lease.kind = kind
+            block.allocation.kind = kind
 
 
 def before_step(optimizer, args, kwargs) -> None:
     """A hook of all optimizers: their gradients are known now."""
-    _steps[:] = [weakref.ref(optimizer), machine.clock.region]
-    machine.clock.region = Region("optimizer")
+    _steps[:] = [weakref.ref(optimizer), machine.clock.phase]
+    machine.clock.phase = Phase("optimizer")
     for group in optimizer.param_groups:
         mark("gradients", [parameter.grad for parameter in group["params"]])
 
@@ -31,7 +31,7 @@ def before_step(optimizer, args, kwargs) -> None:
 def after_step(optimizer, args, kwargs) -> None:
     """A hook of all optimizers: their state is known now."""
     _mark_state(optimizer)
-    machine.clock.region = _steps[1] if _steps else None
+    machine.clock.phase = _steps[1] if _steps else None
     _steps.clear()
 
 

@@ -12,6 +12,7 @@ from course_lib.accelerators.hardware import compute_time
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
     block_of,
+    key_of,
     relabel,
     storage_of,
     wrap,
@@ -22,7 +23,7 @@ aten = torch.ops.aten
 CPU = torch.device("cpu")
 
 
-class Plan:
+class Traits:
     """What is to be known of an operator before it runs; found once."""
 
     __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "waits")
@@ -46,7 +47,7 @@ class Plan:
         self.waits = dynamic or torch.Tag.data_dependent_output in tags
 
 
-PLANS: dict = {}
+TRAITS: dict = {}
 SPECIAL: dict = {}  # operators that are not one kernel on one device: crossings.py
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
@@ -57,26 +58,26 @@ _PLAIN = {int, float, bool, type(None), torch.dtype}
 
 def run(func, args, kwargs):
     """Run one operator on the CPU's tensors and charge the device for it."""
-    plan = PLANS.get(func) or PLANS.setdefault(func, Plan(func))
-    if plan.special is not None:
-        return plan.special(func, args, kwargs)
-    found, strange, inner = [], [], []
+    traits = TRAITS.get(func) or TRAITS.setdefault(func, Traits(func))
+    if traits.special is not None:
+        return traits.special(func, args, kwargs)
+    operands, strange, inner = [], [], []
     for value in args:
         kind = type(value)
         if kind is VirtualTensor:
-            found.append(value)
+            operands.append(value)
             inner.append(value.elem)
         else:
-            inner.append(value if kind in _PLAIN else _open(value, found, strange))
-    place = found[0].block.place if found else None
+            inner.append(value if kind in _PLAIN else _open(value, operands, strange))
+    place = operands[0].block.place if operands else None
     named = kwargs
     if kwargs:
-        named = {key: _open(value, found, strange) for key, value in kwargs.items()}
-        place = _elsewhere(named, found, place)
-    if found and (len(found) > 1 or strange):
-        _refuse_mixture(func, plan, found=found, strange=strange)
+        named = {key: _open(value, operands, strange) for key, value in kwargs.items()}
+        place = _elsewhere(named, operands, place)
+    if operands and (len(operands) > 1 or strange):
+        _refuse_mixture(func, traits, operands=operands, strange=strange)
     call = func
-    if found and found[0].dtype.is_complex:
+    if operands and operands[0].dtype.is_complex:
         call = functools.partial(_with_lazy_bits, func)
     try:
         out = call(*inner, **named)
@@ -85,10 +86,10 @@ def run(func, args, kwargs):
     if place is None:
         return out
     with machine.lock:
-        result, works = _kept(out, place, found=found, plan=plan)
-        if works and not plan.free:
-            charge(plan, place, done=(inner, named, out), found=found)
-    if plan.waits:
+        result, works = _wrapped(out, place, operands=operands, traits=traits)
+        if works and not traits.free:
+            charge(traits, place, done=(inner, named, out), operands=operands)
+    if traits.waits:
         machine.clock.wait(place.index)
     return result
 
@@ -113,34 +114,34 @@ def _unknown(func, error):
     )
 
 
-def _elsewhere(named, found, place):
+def _elsewhere(named, operands, place):
     """The device that a factory is asked for; the CPU shall make the numbers."""
     if "device" not in named:
-        return found[0].block.place if found else place
+        return operands[0].block.place if operands else place
     device, named["device"] = named["device"], CPU
     return place if device is None else place_of(device)
 
 
-def _open(value, found, strange):
+def _open(value, operands, strange):
     """What the CPU works on instead of `value`; tensors are noted by where they are."""
     kind = type(value)
     if kind is VirtualTensor:
-        found.append(value)
+        operands.append(value)
         return value.elem
     if kind is list or kind is tuple:
-        return kind([_open(each, found, strange) for each in value])
+        return kind([_open(each, operands, strange) for each in value])
     if isinstance(value, torch.Tensor) and value.dim():
         strange.append(value)
     return value
 
 
-def _refuse_mixture(func, plan, *, found, strange):
-    place = found[0].block.place
-    for tensor in found:
+def _refuse_mixture(func, traits, *, operands, strange):
+    place = operands[0].block.place
+    for tensor in operands:
         if tensor.block.place is not place:
             break
     else:
-        if plan.mixes or not strange:
+        if traits.mixes or not strange:
             return
         tensor = strange[0]
     name = func.overloadpacket.__name__
@@ -151,51 +152,51 @@ def _refuse_mixture(func, plan, *, found, strange):
     )
 
 
-def _kept(out, place, *, found, plan):
+def _wrapped(out, place, *, operands, traits):
     """The results as tensors of the device, and whether something was computed."""
     kind = type(out)
     if kind is torch.Tensor:
-        for tensor in found:
+        for tensor in operands:
             if tensor.elem is out:
-                if plan.reshapes:
+                if traits.reshapes:
                     relabel(tensor)
                 return tensor, True
         storage = storage_of(out)
-        key = storage._cdata
-        for tensor in found:
+        key = key_of(storage)
+        for tensor in operands:
             if tensor.block.key == key:
                 return wrap(out, tensor.block), False
         return wrap(out, block_of(storage, place)), True
     if kind is tuple or kind is list:
-        return _all_kept(out, place, (found, plan))
+        return _all_wrapped(out, place, (operands, traits))
     return out, True
 
 
-def _all_kept(out, place, given):
+def _all_wrapped(out, place, given):
     """Several results; they may share memory with what was given and each other."""
-    found, plan = given
-    same = {id(tensor.elem): tensor for tensor in found}
-    blocks = {tensor.block.key: tensor.block for tensor in found}
+    operands, traits = given
+    same = {id(tensor.elem): tensor for tensor in operands}
+    blocks = {tensor.block.key: tensor.block for tensor in operands}
     results, works = [], False
     for each in out:
         if id(each) in same:
             each, works = same[id(each)], True
-            if plan.reshapes:
+            if traits.reshapes:
                 relabel(each)
         elif isinstance(each, torch.Tensor):
             storage = storage_of(each)
-            key = storage._cdata
+            key = key_of(storage)
             if key not in blocks:
                 blocks[key], works = block_of(storage, place), True
             each = wrap(each, blocks[key])
         elif type(each) in (list, tuple):
-            each, more = _all_kept(each, place, given)
+            each, more = _all_wrapped(each, place, given)
             works = works or more
         results.append(each)
     return type(out)(results), works
 
 
-def charge(plan, place, *, done, found):
+def charge(traits, place, *, done, operands):
     """Let the device work on an operator that is done, as long as it would take."""
     inner, named, out = done
     first, bytes = out, 0
@@ -204,15 +205,15 @@ def charge(plan, place, *, done, found):
     elif type(out) is tuple or type(out) is list:
         first = out[0] if out else None
         bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
-    if plan.picks:
+    if traits.picks:
         bytes *= 2
     else:
-        for tensor in found:
+        for tensor in operands:
             bytes += tensor.elem.nbytes
     flops, dtype = 0, None
-    if plan.flops is not None:
-        flops = plan.flops(inner, named, out)
-        dtype = first.dtype if type(first) is torch.Tensor else found[0].dtype
+    if traits.flops is not None:
+        flops = traits.flops(inner, named, out)
+        dtype = first.dtype if type(first) is torch.Tensor else operands[0].dtype
     name = _NAMES.get(dtype, "float32")
     seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
     machine.clock.operate(place.index, seconds)

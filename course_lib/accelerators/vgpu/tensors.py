@@ -8,9 +8,9 @@ from collections import OrderedDict
 
 import torch
 
-from course_lib.accelerators.memory import Lease
+from course_lib.accelerators.memory import Allocation
 from course_lib.accelerators.vgpu.labels import mark_unfinished
-from course_lib.accelerators.virtual import Place, binary, machine, shortage
+from course_lib.accelerators.virtual import Device, binary, machine, shortage
 
 _make = torch.Tensor._make_wrapper_subclass
 _DATA = torch._C.TensorBase.data
@@ -19,15 +19,15 @@ _DATA = torch._C.TensorBase.data
 class Block:
     """One storage on a device: frees its bytes when the last tensor of it dies."""
 
-    __slots__ = ("device", "key", "lease", "place")
+    __slots__ = ("device", "key", "allocation", "place")
 
-    def __init__(self, place: Place, lease: Lease, key: int):
-        self.place, self.lease, self.key = place, lease, key
+    def __init__(self, place: Device, allocation: Allocation, key: int):
+        self.place, self.allocation, self.key = place, allocation, key
         self.device = torch.device("vgpu", place.index)
 
     def __del__(self):
-        self.lease.freed = machine.clock.host
-        self.place.account.returned.append(self.lease)
+        self.allocation.freed = machine.clock.host
+        self.place.account.returned.append(self.allocation)
 
 
 class VirtualTensor(torch.Tensor):
@@ -49,7 +49,7 @@ class VirtualTensor(torch.Tensor):
     @_is_param.setter
     def _is_param(self, yes):
         self.__dict__["param"] = yes
-        self.block.lease.kind = "parameters"
+        self.block.allocation.kind = "parameters"
 
     def record_stream(self, stream):
         """Nothing to do: a virtual GPU has one stream."""
@@ -134,11 +134,16 @@ def storage_of(elem):
         ) from None
 
 
+def key_of(storage):
+    """A number that is the same for all tensors of one storage, as long as it lives."""
+    return storage._cdata
+
+
 def block_of(storage, place):
     """New memory on the device for a storage of the CPU."""
     count = storage.nbytes()
-    lease = machine.take(place, count) or refuse(place, count)
-    return Block(place, lease, storage._cdata)
+    allocation = machine.take(place, count) or refuse(place, count)
+    return Block(place, allocation, key_of(storage))
 
 
 def refuse(place, count):
@@ -170,7 +175,7 @@ def relabel(tensor):
     """Give a tensor the shape and the memory that its data has got."""
     elem, block = tensor.elem, tensor.block
     storage = elem.untyped_storage()
-    if storage._cdata != block.key or storage.nbytes() != block.lease.bytes:
+    if key_of(storage) != block.key or storage.nbytes() != block.allocation.bytes:
         tensor.block = block_of(storage, block.place)
     if tensor.shape == elem.shape and tensor.stride() == elem.stride():
         return

@@ -112,9 +112,7 @@ def _answer():
     with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
         asked.sendall(b"\n")  # from now on there are answers
         while asked.recv(1):
-            asked.sendall(
-                _encoded(_stacks(), flight_recorder.read(flight_recorder.entries()))
-            )
+            asked.sendall(_encoded(_stacks(), _calls()))
 
 
 def _encoded(stacks, called):
@@ -122,13 +120,22 @@ def _encoded(stacks, called):
     return json.dumps(answer).encode() + b"\n"
 
 
-def _members():
+def _calls():
+    calls = flight_recorder.read(flight_recorder.entries())
+    return flight_recorder.newest(calls)
+
+
+def process_groups() -> dict:
+    """The process groups that this rank belongs to, each with name and ranks."""
     from torch.distributed import distributed_c10d as c10d
 
-    names = c10d._world.pg_names
-    groups = list(c10d._world.pg_group_ranks.items())
-    # of groups that it does not belong to a rank knows no name
-    return {names[group]: sorted(ranks) for group, ranks in groups if group in names}
+    # copies: the main thread may make a group meanwhile
+    names, members = dict(c10d._world.pg_names), dict(c10d._world.pg_group_ranks)
+    return {g: (names[g], sorted(ranks)) for g, ranks in members.items() if g in names}
+
+
+def _members():
+    return dict(process_groups().values())
 
 
 def _operation(work):
@@ -163,8 +170,7 @@ def farewell() -> None:
     if _started and _is_rank():
         # a learner may have closed it, and nobody may read: it must not matter
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
-            last = flight_recorder.read(flight_recorder.entries())[-_LAST:]
-            asked.send(_encoded([], last), socket.MSG_DONTWAIT)
+            asked.send(_encoded([], _calls()[-_LAST:]), socket.MSG_DONTWAIT)
 
 
 def understand(text: bytes) -> Answer:

@@ -125,7 +125,7 @@ def _why_together(run, name):
     slices = "model[:k].to(devices[0]), model[k:].to(devices[1])."
     computing = {event.rank for event in run.trace.select(kind="compute")}
     # one that replicates the model computes on both, too
-    if len(computing) > 1 and not run.copies(name="broadcast"):
+    if len(computing) > 1 and not run.trace.copied(name="broadcast"):
         return (
             f"All layers with parameters lie on {name} (Linear and ReLU alternate)."
             f" Take slices: {slices}"
@@ -139,7 +139,7 @@ def _why_together(run, name):
 def _judge_travel(seen):
     run, one = seen["run"], seen["names"][1]
     crossed, activation = run.crossings(), seen["activation"]
-    hosted = run.copies(source="cpu") + run.copies(target="cpu")
+    hosted = run.trace.copied(source="cpu") + run.trace.copied(target="cpu")
     if sum(hosted) >= activation:
         raise Wrong(
             f"forward moved {size(sum(hosted))} to or from the CPU, expected nothing",

@@ -18,7 +18,6 @@ from course_lib.exercises.stages.stage03.by_hand_mistakes import (
 )
 from course_lib.exercises.stages.stage03.watching import (
     count_rows,
-    moved,
     refuse_lazy,
     shares,
 )
@@ -44,7 +43,7 @@ def check_step(attempt: Attempt) -> str:
             trace, names = run["trace"], run["devices"]
             refuse_lazy(run["rows"], names, trace=trace, batch=batch)
             _refuse_waste(run, batch=batch)
-    travels = moved(run["trace"].transfers)
+    travels = sum(run["trace"].copied())
     return (
         "gradients of the full batch on 3 and 4 devices, even and uneven;"
         f" {said(travels)} travelled for {batch} samples on {count} devices"
@@ -152,7 +151,7 @@ def _judge(step, run, *, number, batch):
 
 def _refuse_waste(run, *, batch):
     """Refuse what travels beyond weights, inputs, labels and gradients."""
-    names, transfers = run["devices"], run["trace"].transfers
+    names, trace = run["devices"], run["trace"]
     count, first = len(names), names[0]
     own = shares(batch, count)[0]
     size = baseline.size(baseline.network())
@@ -160,14 +159,14 @@ def _refuse_waste(run, *, batch):
     needed = 2 * (count - 1) * size + (batch - own) * sample
     # a loss of 4 bytes for each sample may come and its gradient go
     allowed = 1.02 * needed + 8 * batch + 256
-    found = moved(transfers)
+    found = sum(trace.copied())
     if found <= allowed:
         return
     part = Part(size, batch=batch, share=own, sample=sample)
-    sent = {name: moved(transfers, source=first, target=name) for name in names[1:]}
-    back = {name: moved(transfers, source=name, target=first) for name in names[1:]}
+    sent = {name: sum(trace.copied(source=first, target=name)) for name in names[1:]}
+    back = {name: sum(trace.copied(source=name, target=first)) for name in names[1:]}
     raise Wrong(
         f"{said(found)} travelled in one step of {batch} samples on {count} devices,"
         f" expected at most {said(allowed)}",
-        why_bytes(part, sent=sent, back=back, transfers=transfers),
+        why_bytes(part, sent=sent, back=back, transfers=trace.transfers),
     )

@@ -11,7 +11,6 @@ from course_lib.exercises.attempt import Attempt, Wrong
 from course_lib.exercises.compare import near, number_of
 from course_lib.exercises.device_runs import on_devices
 from course_lib.exercises.stages.stage03.bytes_mistakes import sent_by_device_0, why
-from course_lib.exercises.stages.stage03.watching import moved
 from course_lib.text import short
 
 
@@ -91,7 +90,7 @@ def _step(rank, world_size, answer, /, *given):
         "width": images.element_size(),
     }
     share = (case.devices - 1) / case.devices
-    sent = moved(trace.transfers, source=trace.ranks[0])
+    sent = sum(trace.copied(source=trace.ranks[0]))
     # on real GPUs NCCL's kernels move weights and gradients: no copies to count
     virtual = trace.source.startswith("modelled")
     return {

@@ -13,7 +13,7 @@ from course_lib.exercises.stages.stage03.drifting_mistakes import (
     why_bytes,
     why_raised,
 )
-from course_lib.exercises.stages.stage03.watching import count_rows, moved, refuse_lazy
+from course_lib.exercises.stages.stage03.watching import count_rows, refuse_lazy
 from course_lib.text import short
 from course_lib.text import size as said
 
@@ -50,7 +50,7 @@ def check_drifting(attempt: Attempt) -> str:
         _refuse_waste(run, data[0])
     return (
         f"all replicas on 3 and 4 devices agree and have the weights of one device;"
-        f" {said(moved(trace.transfers) / STEPS)} per step on {count}"
+        f" {said(sum(trace.copied()) / STEPS)} per step on {count}"
     )
 
 
@@ -117,7 +117,7 @@ def _refuse_waste(run, batch):
     count, size = len(run["devices"]), baseline.size(baseline.network())
     per_step = 2 * (count - 1) * size + BATCH * (4 * 64 + 8)
     needed = STEPS * per_step + (count - 1) * size  # the copies at the start
-    found = moved(run["trace"].transfers)
+    found = sum(run["trace"].copied())
     if found > 1.1 * needed:
         raise Wrong(
             f"{said(found)} travelled in {STEPS} steps on {count} devices, expected at"

@@ -8,7 +8,7 @@ from torch import nn
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import gap, mistaken
 from course_lib.exercises.device_runs import mixed
-from course_lib.exercises.stages.stage03.watching import moved, through_cpu
+from course_lib.exercises.stages.stage03.watching import through_cpu
 
 MOMENTUM = 0.9
 
@@ -118,7 +118,8 @@ def why_bytes(run: dict, batch, *, size: int, steps: int) -> str:
         return "Something goes through the CPU: copy straight from device to device."
     if any(one.bytes >= 4 * 64 * len(batch[0]) for one in transfers):
         return "Each replica needs its own chunk of the batch, not the whole batch."
-    most = max(moved(transfers, source=names[0], target=name) for name in names[1:])
+    sent = [run["trace"].copied(source=names[0], target=name) for name in names[1:]]
+    most = max(map(sum, sent))
     if most > 1.9 * steps * size:
         return (
             "The replicas agree, but weights travel in every step to hide the drift."

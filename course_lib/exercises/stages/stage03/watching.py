@@ -5,7 +5,6 @@ from collections import Counter
 import torch
 
 from course_lib.exercises.attempt import Wrong
-from course_lib.exercises.device_runs import copied
 from course_lib.text import listed
 
 
@@ -19,11 +18,6 @@ def count_rows(module: torch.nn.Module) -> Counter:
 
     module.register_forward_pre_hook(note)
     return rows
-
-
-def moved(transfers, *, source=None, target=None) -> int:
-    """The bytes of all transfers, or of those from or to one device."""
-    return sum(copied(transfers, source=source, target=target))
 
 
 def through_cpu(transfers) -> bool:

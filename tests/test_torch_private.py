@@ -1,0 +1,563 @@
+"""Each private part of PyTorch that the package uses is there, and does what is needed.
+
+Each probe says in its first words what another PyTorch has changed if it fails.
+`python -m tests.test_torch_private` prints these; `make try-torch VERSION=2.12.0` does
+so with another torch. docs/torch_private.md says what to do then.
+"""
+
+import ast
+import copy
+import importlib
+import inspect
+import io
+import pickle
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils import flop_counter
+
+from course_lib.accelerators.selection import devices
+from course_lib.accelerators.vgpu import VirtualTensor
+from course_lib.launching.watchdog import responder
+from course_lib.tracing import flight_recorder, ranks
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "course_lib"
+TABLE = ROOT / "docs/torch_private.md"
+# underscored names that are Python's own or IPython's, not PyTorch's
+OTHERS = {
+    *("_asdict", "_bootstrap", "_clear", "_current_exceptions", "_current_frames"),
+    *("_exit", "_exit_function", "_exitfunc", "_getframe", "_is_mine", "_is_zero"),
+    *("_registry", "_replace", "_repr_mimebundle_", "_run_exitfuncs", "_semlock"),
+    *("_shutdown",),
+    *("_wait_for_tstate_lock", "_worker"),
+}
+# and parts of PyTorch that are private by not being in its documentation
+UNDOCUMENTED = {
+    *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
+    *("master_listen_fd", "parallel_apply", "pg_names"),
+}
+
+
+aten = torch.ops.aten
+
+
+def names_used(path):
+    """Underscored names of other objects that a module names, and undocumented ones."""
+    text = path.read_text(encoding="utf-8")
+    names, own = set(), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+            (own if of_self else names).add(node.attr)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            source = getattr(node, "module", None) or ""
+            dotted = [source, *(alias.name for alias in node.names)]
+            names.update(name for path in dotted for name in path.split("."))
+        elif isinstance(node, ast.Call | ast.Tuple | ast.Set | ast.Compare):
+            names.update(map(_text, ast.iter_child_nodes(node)))
+    private = {name for name in names if re.fullmatch(r"_[A-Za-z]\w*", name)}
+    undocumented = {name for name in UNDOCUMENTED if re.search(rf"\b{name}\b", text)}
+    return private - own - OTHERS | undocumented
+
+
+def _text(node):
+    """What a string says, as the name that getattr is asked for; else ""."""
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def rows():
+    """Module, private parts, purpose, advice and probe: the lines of the table."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    cells = (line.strip("| ").split(" | ") for line in lines if line.startswith("| `"))
+    return [[cell.strip() for cell in row] for row in cells]
+
+
+def named(parts):
+    """The names in the second column that a reader of the package would search for."""
+    words = re.findall(r"\w+", " ".join(re.findall(r"`([^`]*)`", parts)))
+    return {w for w in words if re.match(r"_[A-Za-z]", w) or w in UNDOCUMENTED}
+
+
+# --- virtual GPUs
+
+
+def backend(devs):
+    """PyTorch no longer lets Python name a backend: there is no device "vgpu"."""
+    assert torch._C._get_privateuse1_backend_name() == "vgpu"
+    assert torch.device("vgpu:1").index == 1 and torch.vgpu.device_count() == 3
+
+
+def boxed_factories(devs):
+    """PyTorch no longer hands boxed factories to a Python fallback of PrivateUse1:
+    torch.ones(device="vgpu:0") cannot work."""
+    assert type(torch.arange(3, device=devs[0])) is VirtualTensor
+
+
+def empty_kernels(devs):
+    """PyTorch no longer takes aten::empty and aten::empty_strided from Python kernels
+    of PrivateUse1: torch.empty(device="vgpu:0") cannot work."""
+    assert type(torch.empty(3, device=devs[0])) is VirtualTensor
+    made = torch.empty_strided((2, 2), (1, 2), device=devs[0])
+    assert type(made) is VirtualTensor and made.stride() == (1, 2)
+
+
+def copy_from(devs):
+    """torch.tensor(..., device="vgpu:0") no longer copies by aten::_copy_from."""
+    assert torch.tensor([1, 2], device=devs[0]).tolist() == [1, 2]
+
+
+def wrapper_subclass(devs):
+    """torch.Tensor._make_wrapper_subclass no longer makes tensors of another device:
+    a virtual tensor cannot say where it is."""
+    size = (2,), (1,), 0, None, torch.float32, torch.strided, devs[2]
+    made = torch.Tensor._make_wrapper_subclass(VirtualTensor, *size)
+    assert made.device == devs[2]
+
+
+def torch_dispatch(devs):
+    """PyTorch no longer brings the operators of a wrapper subclass to its
+    __torch_dispatch__: nothing runs on a virtual GPU."""
+    seen = []
+
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return args[0]
+
+    size = (2,), (1,), 0, None, torch.float32, torch.strided, devs[1]
+    torch.Tensor._make_wrapper_subclass(Own, *size).exp()
+    assert seen == [aten.exp.default]
+
+
+def one_thread(devs):
+    """torch.autograd.set_multithreading_enabled(False) no longer keeps backward in the
+    calling thread: backward works on vgpu:0 only."""
+    x = torch.ones(2, device=devs[2], requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad.device == devs[2]
+
+
+def entry_of_backward(devs):
+    """Backward no longer starts in torch.autograd._engine_run_backward: it is not kept
+    in one thread, and fails beyond vgpu:0."""
+    for start in (torch.autograd.backward, torch.autograd.grad):
+        assert "_engine_run_backward(" in inspect.getsource(start)
+    assert torch.autograd._engine_run_backward.__wrapped__ is not None
+
+
+def guard(devs):
+    """PyTorch no longer takes a device guard from Python, or asks it for something
+    new: an error in a hook of backward may end the process."""
+    assert hasattr(torch._C._acc, "register_python_privateuseone_device_guard")
+    own = {name for name in vars(torch._C._acc.DeviceGuard) if name[0] != "_"}
+    assert own == {"type_"}
+
+
+def printing(devs):
+    """torch._tensor_str prints in another way: virtual tensors do not print."""
+    names = set(inspect.signature(torch._tensor_str._str_intern).parameters)
+    assert {"inp", "tensor_contents"} <= names
+    assert repr(torch.ones(1, device=devs[0])) == "tensor([1.], device='vgpu:0')"
+
+
+def parameters(devs):
+    """nn.Parameter no longer marks tensors of a subclass by `_is_param`: parameters on
+    a virtual GPU are none."""
+    made = nn.Parameter(torch.ones(2, device=devs[0]))
+    assert type(made) is VirtualTensor and made._is_param
+    assert isinstance(made, nn.Parameter)
+
+
+def shallow_copies(devs):
+    """Module.to no longer asks torch._has_compatible_shallow_copy_type or sets `.data`:
+    it gives a module new parameters, which its optimizer does not know."""
+    source = inspect.getsource(nn.Module._apply)
+    assert "torch._has_compatible_shallow_copy_type(" in source
+    model = nn.Linear(2, 2)
+    before = model.weight
+    assert model.to(devs[1]).weight is before is model.cpu().weight
+
+
+def swapped(devs):
+    """torch._C._swap_tensor_impl no longer exchanges two tensors in place: Module.to
+    cannot keep its parameters."""
+    one, two = torch.ones(1), torch.zeros(2)
+    torch._C._swap_tensor_impl(one, two)
+    assert (one.tolist(), two.tolist()) == ([0, 0], [1])
+
+
+def data(devs):
+    """torch._C.TensorBase.data is no descriptor any more: `.data` of a virtual tensor
+    cannot be read or set."""
+    descriptor = torch._C.TensorBase.data
+    assert hasattr(descriptor, "__get__") and hasattr(descriptor, "__set__")
+    x = torch.ones(2, device=devs[0], requires_grad=True)
+    assert not x.data.requires_grad and x.data.device == devs[0]
+
+
+def relabelled(devs):
+    """A wrapper subclass can no longer be given another shape under
+    _set_meta_in_tls_dispatch_include: resize_ and out= leave the old one."""
+    x = torch.ones(2, device=devs[0])
+    x.resize_(3, 4)
+    assert x.shape == x.elem.shape == (3, 4)
+
+
+def lazy_bits(devs):
+    """torch._C._SetExcludeDispatchKeyGuard is gone or does something else: complex
+    numbers are conjugated no more inside of operators, pinv is wrong."""
+    x = torch.tensor([[1 + 2j, 3], [4j, 5]])
+    want, got = torch.linalg.pinv(x), torch.linalg.pinv(x.to(devs[0])).cpu()
+    assert torch.equal(want, got)
+
+
+def composites(devs):
+    """An operator that is a sequence of others no longer decomposes from Python:
+    inference mode does not work on a virtual GPU."""
+    assert aten.linear.default._can_decompose() or aten.matmul.default._can_decompose()
+    with torch.inference_mode():
+        x = torch.ones(2, 2, device=devs[0])
+        assert torch.matmul(x, x).tolist() == [[2, 2], [2, 2]]
+
+
+def scalars(devs):
+    """item() no longer reads by aten::_local_scalar_dense: the host does not wait."""
+    from course_lib.accelerators.virtual import machine
+
+    x = torch.ones(10_000_000, device=devs[0]).sum()
+    assert x.item() == 1e7 and machine.clock.host >= machine.clock.free[0]
+
+
+def tags(devs):
+    """Operators carry other tags or schemas: what waits for the device, what changes
+    a shape and what is written to is not known."""
+    assert torch.Tag.dynamic_output_shape in aten.nonzero.default.tags
+    assert torch.Tag.data_dependent_output in aten._local_scalar_dense.default.tags
+    assert torch.Tag.inplace_view in aten.t_.default.tags
+    out = aten.add.out._schema.arguments[-1]
+    assert out.kwarg_only and out.alias_info.is_write
+
+
+def flops(devs):
+    """torch.utils.flop_counter.flop_registry counts in another way: the times of
+    products and convolutions are wrong."""
+    known = flop_counter.flop_registry
+    assert aten.mm in known and aten.convolution in known
+    assert known[aten.mm](torch.ones(2, 3), torch.ones(3, 4), out_val=None) == 48
+
+
+def several_at_once(devs):
+    """Optimizers no longer ask _foreach_supported_types: on virtual GPUs they go
+    through their parameters one by one, unlike on CUDA."""
+    from torch.optim import optimizer
+    from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices
+
+    assert VirtualTensor in optimizer._foreach_supported_types
+    assert "vgpu" in _get_foreach_kernels_supported_devices()
+    x = nn.Parameter(torch.ones(2, device=devs[0]))
+    assert optimizer._default_to_fused_or_foreach([x], False)[1]
+
+
+def step_hooks(devs):
+    """Optimizers no longer call the hooks for all of them: a trace does not know their
+    steps, and their state counts as activations."""
+    from torch.optim import optimizer
+
+    hooks = (
+        optimizer._global_optimizer_pre_hooks,
+        optimizer._global_optimizer_post_hooks,
+    )
+    homes = {hook.__module__ for own in hooks for hook in own.values()}
+    assert any(home.startswith("course_lib.accelerators.vgpu") for home in homes)
+
+
+def files(devs):
+    """torch.serialization.register_package no longer decides where a storage goes:
+    torch.load(map_location="vgpu:1") does not work."""
+    file = io.BytesIO()
+    torch.save({"x": torch.ones(2)}, file)
+    file.seek(0)
+    found = torch.load(file, map_location="vgpu:1")["x"]
+    assert found.device == devs[1] and found.tolist() == [1, 1]
+
+
+def pickles(devs):
+    """torch._utils._rebuild_device_tensor_from_cpu_tensor or _rebuild_parameter has
+    changed: virtual tensors cannot be pickled."""
+    model = nn.Linear(2, 1).to(devs[2])
+    back = pickle.loads(pickle.dumps(model))
+    assert back.weight.device == devs[2] and isinstance(back.weight, nn.Parameter)
+
+
+def copies(devs):
+    """copy.deepcopy takes another way through a tensor: the copy of a virtual one is
+    not on its device."""
+    assert copy.deepcopy(torch.ones(2, device=devs[1])).device == devs[1]
+
+
+def comm(devs):
+    """nn.DataParallel no longer calls the functions of torch.nn.parallel.comm by their
+    names: its copies fail on virtual GPUs."""
+    from torch.nn.parallel import _functions
+
+    calls = ("broadcast_coalesced", "reduce_add_coalesced", "scatter", "gather")
+    source = inspect.getsource(_functions)
+    assert all(f"comm.{name}(" in source for name in calls)
+    model = nn.DataParallel(nn.Linear(2, 1).to(devs[0]), device_ids=devs)
+    assert model(torch.ones(3, 2)).device == devs[0]
+
+
+def accelerator(devs):
+    """torch.accelerator no longer answers for nn.DataParallel: it does not find the
+    virtual GPUs, their current device or their stream."""
+    assert torch._utils._get_available_device_type() == "vgpu"
+    assert torch.accelerator.device_count() == 3
+    with torch.accelerator.device_index(1):
+        assert torch.accelerator.current_device_index() == 1
+
+
+def steps_of_optimizers(devs):
+    """Optimizers ask more of a stream than vgpu/api.py's Stream answers: Adam, AdamW
+    and RMSprop fail on virtual GPUs."""
+    x = nn.Parameter(torch.ones(2, device=devs[0]))
+    x.grad = torch.ones_like(x)
+    for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
+        kind([x]).step()
+
+
+def bundles(devs):
+    """The helpers of torch._utils that pack tensors into one have changed: broadcasts
+    of nn.DataParallel fail."""
+    from torch import _utils
+
+    tensors = [torch.ones(2), torch.zeros(3)]
+    flat = _utils._flatten_dense_tensors(tensors)
+    assert [t.shape for t in _utils._unflatten_dense_tensors(flat, tensors)] == [
+        (2,),
+        (3,),
+    ]
+    assert [len(own) for own in _utils._take_tensors(tensors, 8)] == [1, 1]
+
+
+def crossings(devs):
+    """`.to`, `.conj` and `.neg` of complex numbers no longer call aten::_to_copy,
+    aten::_conj and aten::_neg_view: copies between devices are not seen."""
+    assert all(hasattr(aten, name) for name in ("_to_copy", "_conj", "_neg_view"))
+    x = torch.tensor([1 + 2j], device=devs[0])
+    assert x.to(devs[1]).conj().imag.tolist() == [-2]
+
+
+def names_of_operators(devs):
+    """Operators have other names, or say in another way what they write: copies from
+    the CPU are refused, and results of a new shape keep the old one."""
+    names = ("_index_put_impl_", "_unsafe_index", "_ctc_loss", "_resize_output_")
+    assert all(hasattr(aten, name) for name in (*names, "_pack_padded_sequence"))
+    assert [a.name for a in aten.add_.Tensor._schema.arguments if a.alias_info] == [
+        "self"
+    ]
+
+
+def storage_keys(devs):
+    """UntypedStorage._cdata no longer tells one storage from another: tensors that
+    share memory count twice."""
+    one, other = torch.ones(4), torch.ones(4)
+    keys = [t.untyped_storage()._cdata for t in (one, one[2:], other)]
+    assert keys[0] == keys[1] != keys[2]
+
+
+# --- ranks and traces
+
+
+@contextmanager
+def alone():
+    """The gloo group of this process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def compiler_rules(devs):
+    """torch._dynamo.trace_rules.clear_lru_cache is gone: the fork server does not
+    start."""
+    importlib.import_module("torch._dynamo.trace_rules").clear_lru_cache()
+
+
+def rendezvous(devs):
+    """torch.distributed.rendezvous no longer makes its store by _create_c10d_store: the
+    second init_process_group of a rank does not meet the other ranks."""
+    module = importlib.import_module("torch.distributed.rendezvous")
+    for handler in (module._tcp_rendezvous_handler, module._env_rendezvous_handler):
+        assert "_create_c10d_store(" in inspect.getsource(handler)
+    given = list(inspect.signature(module._create_c10d_store).parameters)
+    assert given[:5] == ["hostname", "port", "rank", "world_size", "timeout"]
+
+
+def store(devs):
+    """TCPStore takes no socket that listens already: launches have no store."""
+    assert "master_listen_fd" in dist.TCPStore.__init__.__doc__
+
+
+def groups(devs):
+    """torch.distributed keeps its groups elsewhere: a rank that is asked where it is
+    does not answer."""
+    with alone():
+        assert responder.process_groups() == {dist.group.WORLD: ("0", [0])}
+
+
+def kinds_of_work(devs):
+    """Work._get_op_type has other numbers: a stall names the wrong collective."""
+    with alone():
+        works = [
+            dist.all_reduce(torch.ones(1), async_op=True),
+            dist.broadcast(torch.ones(1), 0, async_op=True),
+            dist.barrier(async_op=True),
+        ]
+        kinds = [responder._operation(work) for work in works]
+    assert kinds == ["all_reduce", "broadcast", "barrier"]
+
+
+def recorded_calls(devs):
+    """The flight recorder writes in another way: stalls are not explained, and the
+    collectives of a trace have no bytes."""
+    with alone():
+        dist.all_reduce(torch.ones(3))
+        calls = flight_recorder.newest(flight_recorder.read(flight_recorder.entries()))
+    assert [str(call) for call in calls] == ["all_reduce of f32[3]"]
+    assert (calls[0].number, calls[0].bytes, calls[0].backend) == (1, 12, "gloo")
+
+
+def profiled_operators(devs):
+    """The profiler's events have other fields or names: a trace of ranks is empty."""
+    with ranks.record() as recording, alone():
+        torch.ones(64, 64) @ torch.ones(64, 64)
+        dist.all_reduce(torch.ones(3))
+    marks = {(mark.kind, mark.name, mark.bytes) for mark in recording.events}
+    assert marks >= {("compute", "matmul", 0), ("communicate", "all_reduce", 12)}
+
+
+def optimizer_steps(devs):
+    """The profiler names the step of an optimizer in another way: a trace shows its
+    operators one by one."""
+    weight = nn.Parameter(torch.ones(512, 512))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    weight.grad = torch.ones_like(weight)
+    with ranks.record() as recording:
+        optimizer.step()
+    assert "optimizer" in {mark.name for mark in recording.events}
+
+
+def cuda_memory(devs):
+    """The memory history of CUDA's allocator is asked for in another way: traces of
+    real GPUs fail."""
+    memory = torch.cuda.memory
+    given = inspect.signature(memory._record_memory_history).parameters
+    assert {"enabled", "context"} <= set(given)
+    assert callable(memory._snapshot)
+
+
+# --- studies and exercises
+
+
+def norms(devs):
+    """BatchNorm has another base class: it is not refused where models are stacked."""
+    base = torch.nn.modules.batchnorm._BatchNorm
+    assert all(isinstance(norm(1), base) for norm in (nn.BatchNorm1d, nn.BatchNorm2d))
+
+
+def modes(devs):
+    """A TorchDispatchMode no longer sees operators with their schema: exercise 5.1 does
+    not see who writes to shared memory."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    written = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            arguments = func._schema.arguments
+            written.append([a.name for a in arguments if a.alias_info])
+            return func(*args, **kwargs or {})
+
+    with Mode():
+        torch.ones(2).add_(1)
+    assert written[-1] == ["self"]
+
+
+PROBES = {
+    probe.__name__: probe
+    for probe in (
+        *(backend, boxed_factories, empty_kernels, copy_from, wrapper_subclass),
+        *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
+        *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
+        *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
+        *(
+            accelerator,
+            steps_of_optimizers,
+            bundles,
+            crossings,
+            names_of_operators,
+            storage_keys,
+        ),
+        *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
+        *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
+    )
+}
+
+
+def broken(name, devs):
+    """In one line what does not hold, and why; "" if all is well."""
+    try:
+        PROBES[name](devs)
+    except BaseException as error:
+        sentence = f"{PROBES[name].__doc__} ({type(error).__name__}: {error})"
+        return " ".join(sentence.split())
+    return ""
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_pytorch_still_keeps_what_the_package_leans_on(virtual, name):
+    if sentence := broken(name, virtual(3)):
+        pytest.fail(sentence, pytrace=False)
+
+
+def test_a_probe_that_fails_says_in_one_line_what_broke(devs, monkeypatch):
+    monkeypatch.delattr(torch._C, "_swap_tensor_impl")
+    sentence = broken("swapped", devs)
+    assert sentence.startswith("torch._C._swap_tensor_impl no longer exchanges")
+    assert "AttributeError" in sentence and "\n" not in sentence
+
+
+def test_the_table_names_what_the_package_uses():
+    used = {}
+    for path in PACKAGE.rglob("*.py"):
+        if names := names_used(path):
+            used[path.relative_to(PACKAGE).as_posix()] = sorted(names)
+    table = {}
+    for module, parts, *_ in rows():
+        table.setdefault(module.strip("`"), set()).update(named(parts))
+    assert {module: sorted(names) for module, names in table.items()} == used
+
+
+def test_each_row_of_the_table_has_probes_and_each_probe_its_row():
+    probes = [re.findall(r"`(\w+)`", row[4]) for row in rows()]
+    assert all(probes)
+    assert {name for names in probes for name in names} == set(PROBES)
+
+
+if __name__ == "__main__":
+    devs = devices(3, quiet=True)
+    sentences = {name: broken(name, devs) for name in PROBES}
+    for name in filter(sentences.get, sentences):
+        print(f"{name}: {sentences[name]}")
+    held = list(sentences.values()).count("")
+    print(f"{held} of {len(PROBES)} probes hold with torch {torch.__version__}")
+    sys.exit(held < len(PROBES))
