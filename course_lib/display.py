@@ -95,15 +95,21 @@ def html_table(heads, rows, *, caption="", style="text-align:left") -> str:
 
     Values are escaped, unless they are `Html`.
     """
-    look = f' style="{style}"' if style else ""
     title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
-    head = "".join(f"<th{look}>{_escaped(name)}</th>" for name in heads)
-    lines = "".join(f"<tr>{_cells(row, look)}</tr>" for row in rows)
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    head = _html_row("th", heads, style)
+    body = "".join(_html_row("td", row, style) for row in rows)
+    return f"<table>{title}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
-def _cells(row, look):
-    return "".join(f"<td{look}>{_escaped(value)}</td>" for value in row)
+def number_table(heads, rows, *, caption) -> str:
+    """A table of numbers, which stand to the right; each row begins with its name."""
+    rows = [(Html(f"<b>{_escaped(name)}</b>"), *numbers) for name, *numbers in rows]
+    return html_table(("", *heads), rows, caption=caption, style="")
+
+
+def _html_row(tag, values, style):
+    start = f'<{tag} style="{style}">' if style else f"<{tag}>"
+    return f"<tr>{''.join(f'{start}{_escaped(v)}</{tag}>' for v in values)}</tr>"
 
 
 def _escaped(value):

@@ -196,9 +196,11 @@ def test_a_trace_shows_a_row_per_rank():
     trace = merge({0: [collective(0, 0.2)], 1: [collective(0.1, 0.2)]}, "a<b")
     html = trace._repr_html_()
     cells = ["100.00", "100.00", "0.000", "0%", "0.00 ms"]
-    row = "<th>rank 0</th><td>0.00</td>" + "".join(f"<td>{c}</td>" for c in cells)
+    row = "<td><b>rank 0</b></td><td>0.00</td>" + "".join(
+        f"<td>{c}</td>" for c in cells
+    )
     assert row in html
-    assert html.count("<th>rank") == 2
+    assert html.count("<b>rank") == 2
     assert "a&lt;b" in html
     assert repr(trace) == "<Trace a<b: 3 events, 2 ranks, 200.00 ms>"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 
+from course_lib.display import number_table
 from course_lib.text import size
 
 KINDS = ("parameters", "gradients", "optimizer state", "activations")
@@ -51,16 +51,13 @@ class Memory:
         return f"<Memory {self.source}: {', '.join(totals)}>"
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{h}</th>" for h in ("", *KINDS, "in all", "capacity"))
-        rows = "".join(f"<tr>{self._row(device)}</tr>" for device in self.held)
-        caption = f"<caption>{escape(self.source)}</caption>"
-        return f"<table>{caption}<tr>{heads}</tr>{rows}</table>"
+        heads = (*KINDS, "in all", "capacity")
+        return number_table(heads, map(self._row, self.held), caption=self.source)
 
     def _row(self, device):
-        numbers = [self.held[device].get(kind, 0) for kind in KINDS]
-        numbers += [self.total(device), self.capacity[device]]
-        cells = "".join(f"<td>{size(number)}</td>" for number in numbers)
-        return f"<th>{escape(device)}</th>{cells}"
+        counts = [self.held[device].get(kind, 0) for kind in KINDS]
+        counts += [self.total(device), self.capacity[device]]
+        return device, *map(size, counts)
 
 
 class Allocation:

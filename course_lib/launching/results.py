@@ -1,8 +1,8 @@
 """What a launch gives back: one value per rank, its output, its trace."""
 
-import html
 from collections.abc import Sequence
 
+from course_lib.display import html_table
 from course_lib.text import short
 
 
@@ -27,14 +27,7 @@ class Results(Sequence):
         return f"Results of {self.title}: [{', '.join(map(short, self))}]"
 
     def _repr_html_(self):
-        rows = [_row("th", ("rank", "returned", "seconds", "lines of output"))]
-        for rank, value in enumerate(self):
-            seconds, lines = f"{self.seconds[rank]:.3f}", self.output[rank].count("\n")
-            rows.append(_row("td", (rank, short(value), seconds, lines)))
-        return f"<table>{''.join(rows)}</table>"
-
-
-def _row(tag, row):
-    start, end = f'<{tag} style="text-align:left">', f"</{tag}>"
-    cells = (start + html.escape(str(cell)) + end for cell in row)
-    return f"<tr>{''.join(cells)}</tr>"
+        seconds = (f"{time:.3f}" for time in self.seconds)
+        lines = (text.count("\n") for text in self.output)
+        rows = zip(range(len(self)), map(short, self), seconds, lines)
+        return html_table(("rank", "returned", "seconds", "lines of output"), rows)

@@ -8,6 +8,8 @@ import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from course_lib.display import html_table
+
 
 @dataclass(frozen=True)
 class Study:
@@ -71,14 +73,8 @@ class Study:
         )
 
     def _repr_html_(self):
-        left = 'style="text-align:left"'
         heads = "batch size", "best rate", "steps of each seed", "mean", "examples"
-        head = "".join(f"<th {left}>{name}</th>" for name in heads)
-        rows = "".join(
-            f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>"
-            for row in self._rows()
-        )
-        return f"<p>{self!r}</p><table><tr>{head}</tr>{rows}</table>"
+        return f"<p>{self!r}</p>{html_table(heads, self._rows())}"
 
     def _rows(self):
         best = self.best()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from html import escape
 from operator import attrgetter
 from pathlib import Path
 
 from course_lib.accelerators.memory import Change, Transfer
+from course_lib.display import number_table
 from course_lib.text import rank_name, rank_order
 
 KINDS = ("compute", "communicate", "wait")
@@ -167,18 +167,14 @@ class Trace:
                 yield from (_slice(event, pid=pid, tid=tid) for event in events)
 
     def _repr_html_(self) -> str:
-        heads = ("", *(f"{k} (ms)" for k in KINDS), "payload (MB)", "busy", "overlap")
-        heads = "".join(f"<th>{head}</th>" for head in heads)
-        rows = "".join(f"<tr>{self._html_row(rank)}</tr>" for rank in self.ranks)
-        title = f"{escape(self.source)}: {len(self)} events, {self.span * 1e3:.2f} ms"
-        return f"<table><caption>{title}</caption><tr>{heads}</tr>{rows}</table>"
+        heads = [*(f"{kind} (ms)" for kind in KINDS), "payload (MB)", "busy", "overlap"]
+        title = f"{self.source}: {len(self)} events, {self.span * 1e3:.2f} ms"
+        return number_table(heads, map(self._row, self.ranks), caption=title)
 
-    def _html_row(self, rank) -> str:
-        cells = [f"{self.time(rank, kind) * 1e3:.2f}" for kind in KINDS]
-        cells += [f"{self.bytes(rank) / 1e6:.3f}", f"{self.busy(rank):.0%}"]
-        cells += [f"{self.overlap(rank) * 1e3:.2f} ms"]
-        title = f"<th>{escape(rank_name(rank))}</th>"
-        return title + "".join(f"<td>{cell}</td>" for cell in cells)
+    def _row(self, rank):
+        times = (f"{self.time(rank, kind) * 1e3:.2f}" for kind in KINDS)
+        yield from (rank_name(rank), *times, f"{self.bytes(rank) / 1e6:.3f}")
+        yield from (f"{self.busy(rank):.0%}", f"{self.overlap(rank) * 1e3:.2f} ms")
 
 
 def happens_before(a: Event, b: Event) -> bool:
