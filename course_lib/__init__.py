@@ -40,10 +40,32 @@ _HOMES = {
     "LaunchStalled": "errors",
     "UsageError": "errors",
 }
+# what such a name is called now, or where it is
+_RENAMED = {
+    "plot_scaling": "plot_curves",
+    "plot_sending": "plot_curves",
+    "plot_throughput": "plot_curves",
+    "plot_steps": "plot_curves",
+    "plot_pareto": "plot_curves",
+    "plot_spread": "plot_bars",
+    "plot_staleness": "plot_bars",
+    "plot_rates": "plot_bars",
+    "plot_updates": "a few lines of matplotlib, as in lesson 05",
+    "plot_digits": "plot_images",
+    "Results": "course_lib.launching.results.Results",
+    "NotYet": "course_lib.exercises.checking.NotYet",
+    "NotStarted": "course_lib.exercises.checking.NotStarted",
+    "LaunchTimeout": "course_lib.errors.LaunchTimeout",
+    "LaunchInterrupted": "course_lib.errors.LaunchInterrupted",
+}
 __all__ = list(_HOMES)
 
 
 def __getattr__(name):
+    if name in _RENAMED:
+        from course_lib.errors import RenamedError
+
+        raise RenamedError(f"{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
