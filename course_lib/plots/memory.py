@@ -27,6 +27,12 @@ class _Row(NamedTuple):
     def total(self):
         return sum(self.parts)
 
+    @property
+    def text(self):
+        """How much is held, of how much."""
+        of = f" of {size(self.capacity)}" if self.capacity else ""
+        return size(self.total) + of
+
     def line(self, largest):
         """The capacity, if it is near enough to be drawn as a line."""
         near = self.capacity and self.capacity <= _NEAR * largest
@@ -116,19 +122,11 @@ def _memory_axes(ax, rows, heads, *, lined):
 
 def _ends(ax, rows, lines, *, scale):
     """Behind each bar, or its line of the capacity: how much of how much."""
-    texts = [
-        f"{size(row.total)} of {size(row.capacity)}"
-        if row.capacity
-        else size(row.total)
-        for row in rows
-    ]
-    ends = [
-        max(row.total, line or 0) * scale for row, line in zip(rows, lines, strict=True)
-    ]
-    _widen(ax, ends, texts)
+    ends = [scale * max(row.total, line or 0) for row, line in zip(rows, lines)]
+    _widen(ax, ends, [row.text for row in rows])
     style = {"textcoords": "offset points", "va": "center_baseline"}
-    for row, end, text in zip(rows, ends, texts, strict=True):
-        ax.annotate(text, (end, row.y), xytext=(5, 0), **style)
+    for row, end in zip(rows, ends, strict=True):
+        ax.annotate(row.text, (end, row.y), xytext=(5, 0), **style)
     drawn = [(line * scale, row.y) for row, line in zip(rows, lines) if line]
     for x, y in drawn:
         line = {"color": DARK, "lw": 3, "zorder": 3, "label": "capacity"}

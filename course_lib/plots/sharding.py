@@ -55,14 +55,8 @@ def _plot_samples(counts, ranks, *, ax):
     ax = figure.axes(ax, 1.4 + len(ranks) * (0.42 if len(ranks) <= 8 else 0.3))
     figure.rows(ax, [rank_name(rank) for rank in ranks])
     ax.set(xlabel="sample", xlim=(-0.5, samples - 0.5))
-    ax.xaxis.set_major_locator(
-        MaxNLocator(
-            12 if samples <= _FEW else 8,
-            integer=True,
-            min_n_ticks=1,
-            steps=[1, 2, 3, 5, 10],
-        )
-    )
+    whole = {"integer": True, "min_n_ticks": 1, "steps": [1, 2, 3, 5, 10]}
+    ax.xaxis.set_major_locator(MaxNLocator(12 if samples <= _FEW else 8, **whole))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     colors = [rank_color(rank) for rank in ranks]
     for row, color in enumerate(colors):
@@ -108,9 +102,8 @@ def _mark(ax, counts, noun):
 def _number(ax, counts, colors):
     """Write its number into every cell, if the widest number fits."""
     samples = counts.shape[1]
-    if samples > _FEW or (
-        figure.text_width(str(samples - 1)) + 1 > figure.points(ax)[0]
-    ):
+    room = figure.points(ax)[0]
+    if samples > _FEW or figure.text_width(str(samples - 1)) + 1 > room:
         return
     for row, sample in np.argwhere(counts):
         color = text_color(colors[row])
@@ -210,13 +203,11 @@ def _tile(ax, panel, *, rank, parts, partial):
     part.set(facecolor=rank_color(rank), hatch="//" if partial else None, linewidth=0)
     ax.add_patch(whole)
     ax.add_patch(part)
-    for line, ends, count in (
-        (ax.vlines, (y, y + height), columns),
-        (ax.hlines, (x, x + width), rows),
-    ):
-        if 1 < count <= 32:
-            start, cell = (x, wide) if line == ax.vlines else (y, high)
-            line(start + cell * np.arange(1, count), *ends, color="white", lw=1)
+    white = {"color": "white", "linewidth": 1}
+    if 1 < columns <= 32:
+        ax.vlines(x + wide * np.arange(1, columns), y, y + height, **white)
+    if 1 < rows <= 32:
+        ax.hlines(y + high * np.arange(1, rows), x, x + width, **white)
     if size[0] * size[1]:
         # a dark edge, for yellow on grey is hard to see
         edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
