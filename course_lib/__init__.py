@@ -17,27 +17,18 @@ _HOMES = {
     "launch": "launching.launcher",
     "plot_timeline": "plots.timeline",
     "plot_memory": "plots.memory",
-    "plot_memory_over_time": "plots.levels",
+    "plot_memory_over_time": "plots.memory_over_time",
     "plot_transfers": "plots.transfers",
     "plot_sharding": "plots.sharding",
-    "plot_scaling": "plots.timeline",
-    "plot_digits": "plots.timeline",
-    "plot_processes": "plots.shares",
-    "plot_sending": "plots.shares",
-    "plot_updates": "plots.shares",
-    "plot_staleness": "plots.shares",
-    "plot_rates": "plots.shares",
-    "plot_throughput": "plots.trainings",
-    "plot_steps": "plots.trainings",
     "plot_curves": "plots.curves",
-    "plot_spread": "plots.curves",
-    "plot_pareto": "plots.trainings",
+    "plot_bars": "plots.bars",
+    "plot_processes": "plots.processes",
+    "plot_images": "plots.images",
     "digits": "data",
     "pictures": "data",
     "sweep": "studies.sweep",
     "steps_to_target": "studies.sweep",
     "Study": "studies.study",
-    "Results": "launching.results",
     "Trace": "tracing.events",
     "Event": "tracing.events",
     "happens_before": "tracing.events",
@@ -45,18 +36,36 @@ _HOMES = {
     "check": "exercises.checking",
     "hint": "exercises.checking",
     "summary": "exercises.checking",
-    "NotYet": "exercises.checking",
-    "NotStarted": "exercises.checking",
     "LaunchError": "errors",
-    "LaunchTimeout": "errors",
     "LaunchStalled": "errors",
-    "LaunchInterrupted": "errors",
     "UsageError": "errors",
+}
+# what such a name is called now, or where it is
+_RENAMED = {
+    "plot_scaling": "plot_curves",
+    "plot_sending": "plot_curves",
+    "plot_throughput": "plot_curves",
+    "plot_steps": "plot_curves",
+    "plot_pareto": "plot_curves",
+    "plot_spread": "plot_bars",
+    "plot_staleness": "plot_bars",
+    "plot_rates": "plot_bars",
+    "plot_updates": "a few lines of matplotlib, as in lesson 05",
+    "plot_digits": "plot_images",
+    "Results": "course_lib.launching.results.Results",
+    "NotYet": "course_lib.exercises.checking.NotYet",
+    "NotStarted": "course_lib.exercises.checking.NotStarted",
+    "LaunchTimeout": "course_lib.errors.LaunchTimeout",
+    "LaunchInterrupted": "course_lib.errors.LaunchInterrupted",
 }
 __all__ = list(_HOMES)
 
 
 def __getattr__(name):
+    if name in _RENAMED:
+        from course_lib.errors import RenamedError
+
+        raise RenamedError(f"{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)

@@ -35,14 +35,6 @@ MEMORY_COLORS = {
     "activations": "#9fd4f2",
 }
 DARK = "#333333"  # of lines that bound something
-# what is copied between devices, by the name of the operation
-TRANSFER_COLORS = {
-    "copy": "#d55e00",
-    "broadcast": "#e69f00",
-    "scatter": "#cc79a7",
-    "gather": "#009e73",
-    "reduce": "#0072b2",
-}
 # the second round of ranks is mixed with black, the third with white
 _ROUNDS = ((0.0, 0), (0.45, 0), (0.5, 255))
 

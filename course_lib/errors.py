@@ -19,6 +19,10 @@ class UsageError(CourseError, ValueError):
     """The call cannot work as it was written; nothing was started."""
 
 
+class RenamedError(CourseError, AttributeError):
+    """A public name of `course_lib` that is another one now; the message says which."""
+
+
 class LaunchError(CourseError, RuntimeError):
     """A launch failed: `rank` is the first that did, `details` its whole traceback.
 

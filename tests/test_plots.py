@@ -11,7 +11,13 @@ from torch.distributed.tensor._utils import _compute_local_shape_and_global_offs
 
 from course_lib import colors
 from course_lib.plots import figure as frame
-from course_lib.plots import tensor_parts, timeline
+from course_lib.plots import tensor_parts
+from course_lib.plots.bars import plot_bars
+from course_lib.plots.curves import plot_curves
+from course_lib.plots.images import plot_images
+from course_lib.plots.processes import plot_processes
+from course_lib.plots.sharding import plot_sharding
+from course_lib.plots.timeline import plot_timeline
 from course_lib.tracing.events import Event, Trace
 
 matplotlib.use("agg")
@@ -120,22 +126,20 @@ def test_a_colour_must_be_written_as_rrggbb(color):
 
 
 def test_every_event_is_one_bar_in_its_role_colour():
-    found = sorted(shade for *_, shade in bars(timeline.plot_timeline(DDP)))
+    found = sorted(shade for *_, shade in bars(plot_timeline(DDP)))
     roles = ["forward"] * 2 + ["backward", "optimizer", "wait"] + ["communicate"] * 2
     assert found == sorted(colors.ROLE_COLORS[role] for role in roles)
 
 
 def test_rank_0_is_on_top_and_every_rank_has_a_row():
-    ax = timeline.plot_timeline(
-        trace(*(ms(r, "compute", "x", 0, 1) for r in (2, 0, 10)))
-    )
+    ax = plot_timeline(trace(*(ms(r, "compute", "x", 0, 1) for r in (2, 0, 10))))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == ["rank 0", "rank 2", "rank 10"]
     assert ax.yaxis_inverted() and list(ax.get_yticks()) == [0, 1, 2]
 
 
 def test_compute_lies_above_communication_in_the_row_of_its_rank():
-    for _, _, top, bottom, shade in bars(timeline.plot_timeline(DDP)):
+    for _, _, top, bottom, shade in bars(plot_timeline(DDP)):
         row = 0 if bottom < 0.5 else 1
         lower = shade in (colors.ROLE_COLORS["communicate"], colors.ROLE_COLORS["wait"])
         expected = (row, row + 0.4) if lower else (row - 0.4, row)
@@ -148,20 +152,20 @@ def test_compute_lies_above_communication_in_the_row_of_its_rank():
 def test_the_time_axis_takes_the_unit_that_fits_and_starts_at_the_first_event(
     seconds, unit, right
 ):
-    ax = timeline.plot_timeline(trace(Event(0, "compute", "x", 5, 5 + seconds)))
+    ax = plot_timeline(trace(Event(0, "compute", "x", 5, 5 + seconds)))
     assert ax.get_xlabel() == f"time ({unit})"
     assert bars(ax)[0][:2] == pytest.approx((0, right))
 
 
 def test_the_legend_names_only_the_roles_that_occur():
-    ax = timeline.plot_timeline(trace(ms(0, "compute", "forward", 0, 1)))
+    ax = plot_timeline(trace(ms(0, "compute", "forward", 0, 1)))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["forward"]
-    ax = timeline.plot_timeline(DDP)
+    ax = plot_timeline(DDP)
     assert len(ax.get_legend().get_texts()) == 5
 
 
 def test_the_title_says_who_computes_what_is_hidden_and_who_waits():
-    first, second = title(timeline.plot_timeline(DDP)).split("\n")
+    first, second = title(plot_timeline(DDP)).split("\n")
     assert first == "2 ranks, 10 ms: rank 0 computes 90 % of the time, rank 1 50 %"
     assert second == "40 % of communication is hidden by compute"
     late = trace(
@@ -169,25 +173,23 @@ def test_the_title_says_who_computes_what_is_hidden_and_who_waits():
         ms(0, "wait", "barrier", 2, 10),
         ms(1, "compute", "forward", 0, 10),
     )
-    assert title(timeline.plot_timeline(late)).endswith("rank 0 waits 80 %")
+    assert title(plot_timeline(late)).endswith("rank 0 waits 80 %")
 
 
 def test_many_ranks_share_one_sentence_of_the_title():
-    ax = timeline.plot_timeline(
-        trace(*(ms(r, "compute", "x", 0, r + 1) for r in range(4)))
-    )
+    ax = plot_timeline(trace(*(ms(r, "compute", "x", 0, r + 1) for r in range(4))))
     assert title(ax) == "4 ranks, 4 ms: each computes 25 to 100 % of the time"
 
 
 def test_devices_stand_by_their_own_names():
     events = (ms(f"vgpu:{i}", "compute", "mm", i, i + 1) for i in range(2))
-    ax = timeline.plot_timeline(trace(*events))
+    ax = plot_timeline(trace(*events))
     assert [t.get_text() for t in ax.get_yticklabels()] == ["vgpu:0", "vgpu:1"]
     assert title(ax).startswith("2 devices, 2 ms")
 
 
 def test_a_name_is_written_only_into_a_bar_that_it_fits():
-    ax = timeline.plot_timeline(
+    ax = plot_timeline(
         trace(ms(0, "compute", "forward", 0, 90), ms(0, "compute", "backward", 90, 92))
     )
     assert "forward" in texts(ax) and "backward" not in texts(ax)
@@ -200,7 +202,7 @@ def test_a_name_is_written_only_into_a_bar_that_it_fits():
 
 @pytest.mark.parametrize("stop", [0.5, 0.500001])
 def test_an_event_of_no_length_is_still_seen(stop):
-    ax = timeline.plot_timeline(
+    ax = plot_timeline(
         trace(
             Event(0, "compute", "forward", 0, 1), Event(0, "wait", "barrier", 0.5, stop)
         )
@@ -213,13 +215,13 @@ def test_an_event_of_no_length_is_still_seen(stop):
 
 def test_widened_bars_leave_most_of_the_gaps_of_a_crowd_open():
     crowd = trace(*(ms(0, "compute", "x", 10 * i, 10 * i + 1) for i in range(5000)))
-    found = sorted(bars(timeline.plot_timeline(crowd)))
+    found = sorted(bars(plot_timeline(crowd)))
     gaps = [b[0] - a[1] for a, b in itertools.pairwise(found)]
     assert len(found) == 5000 and min(gaps) > 0.005  # of the 0.009 s that were free
 
 
 def test_a_short_event_lies_on_top_of_a_long_one():
-    ax = timeline.plot_timeline(
+    ax = plot_timeline(
         trace(ms(0, "compute", "forward", 2, 3), ms(0, "compute", "step", 0, 9))
     )
     widths = [right - left for left, right, *_ in bars(ax)]
@@ -227,7 +229,7 @@ def test_a_short_event_lies_on_top_of_a_long_one():
 
 
 def test_a_wait_lies_below_the_communication_that_goes_on_meanwhile():
-    ax = timeline.plot_timeline(
+    ax = plot_timeline(
         trace(ms(0, "communicate", "send", 0, 9), ms(0, "wait", "all_reduce", 2, 5))
     )
     shades = [shade for *_, shade in bars(ax)]
@@ -236,27 +238,25 @@ def test_a_wait_lies_below_the_communication_that_goes_on_meanwhile():
 
 def test_names_are_left_out_where_bars_of_a_lane_overlap():
     apart = [ms(0, "communicate", f"send {i}", 30 * i, 30 * i + 30) for i in range(3)]
-    assert {"send 0", "send 1", "send 2"} <= set(
-        texts(timeline.plot_timeline(trace(*apart)))
-    )
+    assert {"send 0", "send 1", "send 2"} <= set(texts(plot_timeline(trace(*apart))))
     over = ms(0, "communicate", "send 3", 10, 40)
-    found = set(texts(timeline.plot_timeline(trace(*apart, over))))
+    found = set(texts(plot_timeline(trace(*apart, over))))
     assert "send 2" in found and not found & {"send 0", "send 1", "send 3"}
 
 
 def test_a_launch_without_a_trace_is_told_what_was_forgotten():
     with pytest.raises(ValueError, match="launch with trace=True"):
-        timeline.plot_timeline(None)
+        plot_timeline(None)
 
 
 def test_an_empty_trace_is_refused_with_the_next_step():
     with pytest.raises(ValueError, match="holds no events: the ranks did nothing"):
-        timeline.plot_timeline(trace())
+        plot_timeline(trace())
 
 
 def test_sixteen_ranks_make_a_higher_figure_of_the_same_width():
     sizes = [
-        timeline.plot_timeline(
+        plot_timeline(
             trace(*(ms(r, "compute", "x", 0, 1) for r in range(count)))
         ).figure.get_size_inches()
         for count in (1, 4, 16)
@@ -268,12 +268,20 @@ def test_sixteen_ranks_make_a_higher_figure_of_the_same_width():
 # --- every figure
 
 EVERY = {
-    "timeline": lambda ax=None: timeline.plot_timeline(DDP, ax=ax),
-    "samples": lambda ax=None: timeline.plot_sharding([[0, 2], [1, 3]], ax=ax),
-    "tensor": lambda ax=None: timeline.plot_sharding((8, 4), Shard(0), 4, ax=ax),
-    "scaling": lambda ax=None: timeline.plot_scaling({1: 1.0, 2: 0.6}, ax=ax),
-    "digits": lambda ax=None: timeline.plot_digits(
-        torch.rand(4, 1, 8, 8), [1, 2, 3, 4], ax=ax
+    "timeline": lambda ax=None: plot_timeline(DDP, ax=ax),
+    "samples": lambda ax=None: plot_sharding([[0, 2], [1, 3]], ax=ax),
+    "tensor": lambda ax=None: plot_sharding((8, 4), Shard(0), 4, ax=ax),
+    "images": lambda ax=None: plot_images(torch.rand(4, 1, 8, 8), [1, 2, 3, 4], ax=ax),
+    "curves": lambda ax=None: plot_curves(
+        {"loss": {1: [2, 3], 10: [1, 2]}},
+        **{"xlabel": "step", "ylabel": "loss", "title": "It falls", "log": "xy"},
+        ax=ax,
+    ),
+    "bars": lambda ax=None: plot_bars(
+        {"a": [1, 2], "b": [3, 4]}, ylabel="error", title="Two", ax=ax
+    ),
+    "processes": lambda ax=None: plot_processes(
+        {"parent": {"own": [1, 2]}, "child": {"own": [3, 4]}}, ax=ax
     ),
 }
 every = pytest.mark.parametrize("draw", EVERY.values(), ids=EVERY)
@@ -341,7 +349,7 @@ def held(ax):
 
 
 def test_three_ranks_of_an_interleaved_sampler_fill_a_staircase():
-    rows = held(timeline.plot_sharding([list(range(r, 30, 3)) for r in range(3)]))
+    rows = held(plot_sharding([list(range(r, 30, 3)) for r in range(3)]))
     for rank, row in enumerate(rows):
         assert {n for n, shade in enumerate(row) if shade} == set(range(rank, 30, 3))
         assert set(row) == {None, colors.rank_color(rank)}
@@ -349,17 +357,17 @@ def test_three_ranks_of_an_interleaved_sampler_fill_a_staircase():
 
 
 def test_each_cell_carries_its_number_while_it_fits():
-    ax = timeline.plot_sharding([list(range(r, 30, 3)) for r in range(3)])
+    ax = plot_sharding([list(range(r, 30, 3)) for r in range(3)])
     numbers = [
         (t.get_text(), *t.get_position()) for t in ax.texts if t.get_text()[0].isdigit()
     ]
     assert sorted(numbers) == sorted((str(n), n, n % 3) for n in range(30))
-    ax = timeline.plot_sharding([list(range(r, 1797, 2)) for r in range(2)])
+    ax = plot_sharding([list(range(r, 1797, 2)) for r in range(2)])
     assert texts(ax) == ["computed from the indices"]
 
 
 def test_samples_held_more_than_once_are_marked_and_named():
-    ax = timeline.plot_sharding([[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]])
+    ax = plot_sharding([[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]])
     (marks,) = (line for line in ax.lines if line.get_marker() == "v")
     assert list(marks.get_xdata()) == [0, 1]
     assert title(ax).endswith("samples 0 and 1 are held more than once")
@@ -367,13 +375,11 @@ def test_samples_held_more_than_once_are_marked_and_named():
 
 
 def test_one_rank_that_holds_a_sample_twice_is_marked_too():
-    assert "sample 1 is held more than once" in title(
-        timeline.plot_sharding([[1, 1], [0]])
-    )
+    assert "sample 1 is held more than once" in title(plot_sharding([[1, 1], [0]]))
 
 
 def test_samples_that_no_rank_holds_are_grey_and_named():
-    ax = timeline.plot_sharding([[0, 4], [1, 3]], num_samples=6)
+    ax = plot_sharding([[0, 4], [1, 3]], num_samples=6)
     (marks,) = (line for line in ax.lines if line.get_marker() == "x")
     assert list(marks.get_xdata()) == [2, 5]
     assert title(ax).endswith("samples 2 and 5 are held by no rank")
@@ -381,7 +387,7 @@ def test_samples_that_no_rank_holds_are_grey_and_named():
 
 
 def test_ranks_that_all_hold_everything_are_called_not_sharded():
-    ax = timeline.plot_sharding([range(12)] * 3)
+    ax = plot_sharding([range(12)] * 3)
     assert title(ax) == "Nothing is sharded: all 3 ranks hold all 12 samples"
 
 
@@ -390,7 +396,7 @@ def test_the_distributed_sampler_can_be_drawn_as_it_is():
         torch.utils.data.DistributedSampler(range(1797), 4, rank, seed=3)
         for rank in range(4)
     ]
-    ax = timeline.plot_sharding(samplers)
+    ax = plot_sharding(samplers)
     first, second = title(ax).split("\n")
     assert first == "1,797 samples over 4 ranks: each rank holds 450"
     assert second.startswith("samples ") and second.count(",") == 1
@@ -398,9 +404,7 @@ def test_the_distributed_sampler_can_be_drawn_as_it_is():
 
 
 def test_tensors_arrays_and_dicts_of_indices_are_accepted():
-    ax = timeline.plot_sharding(
-        {0: torch.arange(0, 4), 1: np.arange(4, 6), "spare": ()}
-    )
+    ax = plot_sharding({0: torch.arange(0, 4), 1: np.arange(4, 6), "spare": ()})
     assert title(ax) == "6 samples over 3 ranks: each rank holds 0 to 4"
     assert ax.get_yticklabels()[2].get_text() == "spare"
 
@@ -420,7 +424,7 @@ def test_tensors_arrays_and_dicts_of_indices_are_accepted():
 )
 def test_indices_that_are_none_are_refused(given, options, message):
     with pytest.raises(ValueError, match=message):
-        timeline.plot_sharding(given, **options)
+        plot_sharding(given, **options)
 
 
 # --- sharding of a tensor
@@ -445,7 +449,7 @@ def slices(ax):
 
 
 def test_four_ranks_hold_two_rows_each_of_eight():
-    ax = timeline.plot_sharding((8, 4), Shard(0), 4)
+    ax = plot_sharding((8, 4), Shard(0), 4)
     expected = [(0, rank / 4, 1, 1 / 4) for rank in range(4)]
     assert np.array(slices(ax)) == pytest.approx(np.array(expected))
     assert title(ax) == "[8@dp, 4] over 4 ranks: each rank holds 8 of 32 values"
@@ -453,18 +457,18 @@ def test_four_ranks_hold_two_rows_each_of_eight():
 
 
 def test_ten_values_over_four_ranks_leave_one_for_the_last():
-    ax = timeline.plot_sharding((10,), Shard(0), 4)
+    ax = plot_sharding((10,), Shard(0), 4)
     assert [round(part[2] * 10) for part in slices(ax)] == [3, 3, 3, 1]
     assert title(ax) == "[10@dp] over 4 ranks: each rank holds 1 to 3 of 10 values"
 
 
 def test_a_rank_left_without_a_shard_says_nothing():
-    ax = timeline.plot_sharding((9,), Shard(0), 4)
+    ax = plot_sharding((9,), Shard(0), 4)
     assert slices(ax)[3][2] == 0 and texts(ax).count("nothing") == 1
 
 
 def test_a_mesh_of_two_dimensions_cuts_rows_and_columns():
-    ax = timeline.plot_sharding((8, 4), (Shard(0), Shard(1)), (2, 2))
+    ax = plot_sharding((8, 4), (Shard(0), Shard(1)), (2, 2))
     corners = [(0, 0), (0.5, 0), (0, 0.5), (0.5, 0.5)]
     expected = [(*corner, 0.5, 0.5) for corner in corners]
     assert np.array(slices(ax)) == pytest.approx(np.array(expected))
@@ -473,18 +477,18 @@ def test_a_mesh_of_two_dimensions_cuts_rows_and_columns():
 
 
 def test_replicated_parts_are_counted():
-    ax = timeline.plot_sharding((8, 4), [Replicate(), Shard(1)], (2, 2))
+    ax = plot_sharding((8, 4), [Replicate(), Shard(1)], (2, 2))
     assert title(ax).endswith("each part is held by 2 ranks")
-    ax = timeline.plot_sharding((8, 4), Replicate(), 2)
+    ax = plot_sharding((8, 4), Replicate(), 2)
     assert title(ax) == "[8, 4] over 2 ranks: each rank holds all 32 values"
 
 
 def test_partial_sums_are_hatched_and_named():
-    ax = timeline.plot_sharding((4, 4), Partial(), 4)
+    ax = plot_sharding((4, 4), Partial(), 4)
     hatched = [patch.get_hatch() for patch in ax.patches if patch.get_hatch()]
     assert len(hatched) == texts(ax).count("partial sum") == 4
     assert title(ax).endswith("each is a partial sum: add those of 4 ranks")
-    plain = timeline.plot_sharding((4, 4), Shard(0), 4)
+    plain = plot_sharding((4, 4), Shard(0), 4)
     assert not any(patch.get_hatch() for patch in plain.patches)
 
 
@@ -528,64 +532,30 @@ def test_shards_of_one_dimension_are_those_of_torch_chunk(size):
 )
 def test_a_sharding_that_cannot_be_is_refused(shape, placements, mesh, message):
     with pytest.raises(ValueError, match=message):
-        timeline.plot_sharding(shape, placements, mesh)
+        plot_sharding(shape, placements, mesh)
 
 
-# --- scaling
+# --- images
 
 
-def test_the_speed_up_is_drawn_against_the_ideal_and_told_in_the_title():
-    ax = timeline.plot_scaling({4: 0.6, 1: 1.0, 2: 0.5}, source="measured: gloo, CPU")
-    ideal, measured = ax.lines
-    assert ideal.get_xydata().tolist() == [[1, 1], [2, 2], [4, 4]]
-    assert measured.get_ydata() == pytest.approx([1, 2, 1 / 0.6])
-    assert title(ax) == "4 ranks are 1.7 times as fast as one (42 % of ideal)"
-    assert texts(ax)[:2] == ["100 %", "42 %"] and "measured: gloo, CPU" in texts(ax)
-
-
-def test_several_runs_give_a_median_and_a_band_from_slowest_to_fastest():
-    ax = timeline.plot_scaling({1: [1, 3, 2], 2: [0.5, 2, 1]})
-    assert ax.lines[1].get_ydata() == pytest.approx([1, 2])
-    (band,) = ax.collections
-    heights = band.get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx((2 / 3, 4))
-
-
-def test_many_ranks_take_axes_by_powers_of_two():
-    ax = timeline.plot_scaling({1: 1, 8: 0.2, 64: 0.1})
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-    assert timeline.plot_scaling({1: 1, 2: 0.6}).get_xscale() == "linear"
-
-
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
-        ({}, "found times for \\[\\] ranks"),
-        ({2: 1.0, 4: 0.5}, "expected 1 and at least one more"),
-        ({1: 1.0}, "expected 1 and at least one more"),
-        ({1: 1.0, 2: 0.0}, "speed-up of 2 ranks"),
-        ({1: 1.0, 2: []}, "speed-up of 2 ranks"),
-        ({1: 1.0, 0: 1.0}, "speed-up of 0 ranks"),
-    ],
-)
-def test_times_without_one_rank_or_without_length_are_refused(times, message):
-    with pytest.raises(ValueError, match=message):
-        timeline.plot_scaling(times)
-
-
-# --- digits
-
-
-def test_digits_stand_in_a_row_under_their_labels():
+def test_images_stand_in_a_row_under_their_labels():
     images = torch.arange(12 * 64).reshape(12, 1, 8, 8) / (12 * 64)
-    ax = timeline.plot_digits(images, torch.arange(12) % 10)
+    ax = plot_images(images, torch.arange(12) % 10)
     assert len(ax.images) == 12
     assert np.array_equal(ax.images[11].get_array(), images[11, 0])
     assert texts(ax)[:12] == [*map(str, range(10)), "0", "1"]
-    assert title(ax) == "12 digits of 8 × 8 pixels, each with its label"
+    assert title(ax) == "12 images of 8 × 8 pixels, each with its label"
+
+
+def test_images_of_three_channels_are_drawn_in_colour():
+    images = torch.rand(2, 3, 32, 32)
+    ax = plot_images(images, [6, 9])
+    assert np.array_equal(ax.images[1].get_array(), images[1].permute(1, 2, 0))
+    assert title(ax) == "2 images of 32 × 32 pixels, each with its label"
+    assert "data: colours" in texts(ax)
 
 
 @pytest.mark.parametrize(("images", "labels"), [(2, 3), (0, 0), (101, 101)])
 def test_images_and_labels_must_be_as_many(images, labels):
     with pytest.raises(ValueError, match=f"cannot draw {images} images with {labels}"):
-        timeline.plot_digits(np.zeros((images, 1, 8, 8)), range(labels))
+        plot_images(np.zeros((images, 1, 8, 8)), range(labels))

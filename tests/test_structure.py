@@ -1,6 +1,8 @@
 """Folders show the architecture, and the package stays small."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 
@@ -75,6 +77,36 @@ def test_no_folder_has_the_name_of_something_public():
 def test_an_unknown_name_is_refused_as_everywhere():
     with pytest.raises(AttributeError, match="has no attribute 'lunch'"):
         _ = course_lib.lunch
+
+
+CHANGES = layers.ROOT / "CHANGELOG.md"
+RENAMED = dict(re.findall(r"^  \| `(\w+)` \| (.+) \|$", CHANGES.read_text(), re.M))
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items(), ids=list(RENAMED))
+def test_an_old_public_name_raises_a_sentence_that_says_the_new_one(old, new):
+    assert not hasattr(course_lib, old) and old not in course_lib.__all__
+    with pytest.raises(AttributeError) as caught:
+        getattr(course_lib, old)
+    assert str(caught.value) == f"{old} is now {new.strip('`')}"
+    (shown,) = caught.value._render_traceback_()
+    assert "RenamedError" in shown and str(caught.value) in shown
+
+
+@pytest.mark.parametrize("new", [new for new in RENAMED.values() if new[0] == "`"])
+def test_what_an_old_public_name_is_now_is_there(new):
+    module, _, name = f"course_lib.{new.strip('`')}".rpartition(".")
+    module = module.removeprefix("course_lib.") if "." in module else module
+    assert getattr(importlib.import_module(module), name).__doc__
+
+
+def test_the_table_of_changes_has_all_renamed_names():
+    assert RENAMED.keys() == course_lib._RENAMED.keys()
+
+
+def test_the_face_is_small():
+    plots = [name for name in course_lib.__all__ if name.startswith("plot_")]
+    assert len(course_lib.__all__) <= 30 and len(plots) <= 10
 
 
 def test_a_rank_of_a_check_imports_no_matplotlib():

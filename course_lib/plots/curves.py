@@ -1,96 +1,149 @@
-"""Figures of many trainings: curves with bands, and values with intervals."""
+"""The figure of curves: lines with bands, dashed references, and points."""
 
-import math
+from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from course_lib.colors import rank_color
+from course_lib.colors import DARK, rank_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
-from course_lib.text import many
+from course_lib.text import listed
 
-# two-sided 95 % of Student's t by degrees of freedom; beyond the last about 1.96
-_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16)
-_T += (2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06)
+_FEW = 20  # values up to which each is marked
+_MIDDLES = {"mean": np.mean, "median": np.median}
+_MARKS = (("x", 9), ("o", 14), ("D", 9))  # with their size in points
+_TICKS = 12  # at most, along a logarithmic axis of whole numbers
+
+
+class _Curve(NamedTuple):
+    """The values at each x that has any, and their mean or median."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: tuple  # of arrays, one for each x
 
 
 @figure.styled
-def plot_curves(curves, *, xlabel, ylabel, source="measured", title="", ax=None):
-    """Lines with bands: `{label: (x[T], values[T, seeds])}`.
+def plot_curves(
+    curves,
+    *,
+    xlabel,
+    ylabel,
+    title="",
+    source="measured",
+    reference=(),
+    points=(),
+    log="",
+    estimator="mean",
+    ax=None,
+):
+    """Lines with bands: `{label: (x[T], values[T, seeds])}` or `{label: {x: values}}`.
 
-    A line is the mean over seeds, the band reaches from the least to the most. A label
-    that begins with "train" is dashed, in the colour of the label before it.
+    A line is the mean over seeds, or with `estimator="median"` their median; the band
+    reaches from the least to the most. A label that begins with "train" is dashed, in
+    the colour of the label before it. `reference` holds curves to compare with, grey
+    and dashed, `points` such that are marks without a line. `log` is "x", "y" or "xy".
     """
+    if estimator not in _MIDDLES:
+        raise UsageError(
+            f"cannot draw the {estimator!r} of values: expected 'mean' or 'median'."
+        )
+    lines, dashed, marks = (
+        {label: _read(label, curve, estimator) for label, curve in dict(group).items()}
+        for group in (curves, reference, points)
+    )
+    if not lines:
+        raise UsageError("cannot draw curves: found none, expected {label: {x: y}}")
     ax = figure.axes(ax, 3.4)
-    handles, color, ends = [], -1, []
-    for label, (x, values) in curves.items():
-        x, values = np.asarray(x), np.asarray(values, float)
-        values = values.reshape(len(x), -1)
+    handles = _draw(ax, lines)
+    for (label, curve), dashes in zip(dashed.items(), cycle(("--", ":", "-."))):
+        style = {"color": "#666666", "linewidth": 1.5, "label": label}
+        handles += ax.plot(curve.x, curve.y, dashes, **style)
+    for (label, curve), (marker, size) in zip(marks.items(), cycle(_MARKS)):
+        style = {"color": DARK, "ms": size, "mew": 2, "mfc": "none", "label": label}
+        handles += ax.plot(curve.x, curve.y, marker, **style)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    figure.grid(ax)
+    _scale(ax, log, sorted({x for curve in lines.values() for x in curve.x}))
+    # a line without a label is named "_child0" by matplotlib
+    named = [line for line in handles if not line.get_label().startswith("_")]
+    figure.legend(ax, named)
+    alt = [*map(_ends, lines.items()), *map(_places, marks.items())]
+    return figure.finish(ax, title, source=source, alt="; ".join(alt), below=36)
+
+
+def _read(label, curve, estimator):
+    """A curve from two sequences or from a dict, without what is no number."""
+    if hasattr(curve, "items"):
+        order = sorted(curve)
+        curve = order, [curve[x] for x in order]
+    x, values = curve
+    rows = [np.ravel(np.asarray(row, float)) for row in values]
+    rows = [row[~np.isnan(row)] for row in rows]
+    known = [(float(at), row) for at, row in zip(x, rows, strict=True) if row.size]
+    if not known:
+        raise UsageError(
+            f"cannot draw {label!r}: none of its values is a number. (A sweep whose"
+            " target is on the validation set measures nothing of the other one.)"
+        )
+    x, rows = zip(*known, strict=True)
+    return _Curve(
+        np.array(x), np.array([_MIDDLES[estimator](row) for row in rows]), rows
+    )
+
+
+def _draw(ax, lines):
+    """The lines with their bands, a colour and a marker for each."""
+    handles, color = [], -1
+    for label, curve in lines.items():
         dashed = label.startswith("train") and color >= 0
         color += not dashed
-        style = {"color": rank_color(color), "label": label}
-        known = ~np.isnan(values).all(1)
-        if not known.any():
-            raise UsageError(
-                f"cannot draw {label!r}: none of its values is a number. (A sweep whose"
-                " target is on the validation set measures nothing of the other one.)"
-            )
-        x, values = x[known], values[known]
-        band = np.nanmin(values, 1), np.nanmax(values, 1)
+        style = {"color": rank_color(color), "linewidth": 2, "label": label}
         if not dashed:
+            edges = list(map(min, curve.values)), list(map(max, curve.values))
             shade = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
-            ax.fill_between(x, *band, **shade)
-        style |= {"linestyle": "--" if dashed else "-", "linewidth": 2}
-        mean = np.nanmean(values, 1)
-        handles += ax.plot(x, mean, **style)
-        ends.append(f"{label}: {mean[0]:.3g} at first, {mean[-1]:.3g} at the end")
-    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, None))
-    ax.spines[["top", "right"]].set_visible(False)
-    figure.grid(ax)
-    figure.legend(ax, handles)
-    return figure.finish(ax, title, source=source, alt="; ".join(ends), below=36)
+            ax.fill_between(curve.x, *edges, **shade)
+        if len(curve.x) <= _FEW and not dashed:
+            style["marker"] = "os^Dv"[color % 5]
+        handles += ax.plot(curve.x, curve.y, "--" if dashed else "-", **style)
+    return handles
 
 
-@figure.styled
-def plot_spread(groups, *, xlabel, source="measured", title="", ax=None):
-    """One row per group, `{label: values[seeds]}`: each value, and the mean of all.
-
-    The bar is the 95 % interval of the mean (Student's t): where two bars are apart,
-    chance alone seldom explains the difference.
-    """
-    ax = figure.axes(ax, 1.3 + 0.5 * len(groups))
-    figure.rows(ax, list(groups))
-    told = []
-    for row, (label, values) in enumerate(groups.items()):
-        values = np.ravel(np.asarray(values, float))
-        mean, half = interval(values)
-        # side by side rather than on top of each other, the same in every run
-        places = row + 0.22 * np.linspace(-1, 1, len(values))
-        style = {"color": rank_color(row)}
-        ax.plot(values, places, "o", ms=5, alpha=0.35, mew=0, label=label, **style)
-        ax.errorbar(mean, row, xerr=half, fmt="o", ms=9, lw=3, capsize=6, **style)
-        text = _said(mean, half)
-        place = (1.01, row), ("axes fraction", "data")
-        ax.annotate(text, place[0], xycoords=place[1], va="center", fontsize=11)
-        told.append(f"{label}: {text} ({many(len(values), 'seed')})")
-    ax.set(xlabel=xlabel)
-    figure.grid(ax, "x")
-    return figure.finish(ax, title, source=source, alt="; ".join(told), below=36)
+def _scale(ax, log, numbers):
+    """Axes from 0, or logarithmic with labels that are plain numbers."""
+    if "x" not in log:
+        ax.set_xlim(0, None)
+    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
+        if name not in log:
+            continue
+        getattr(ax, f"set_{name}scale")("log")
+        low, high = axis.get_view_interval()
+        subs = (1, 2, 5) if high < 100 * low else (1,)
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_major_formatter(FuncFormatter(_number))
+        axis.set_minor_formatter(NullFormatter())
+    if "x" in log and all(x == int(x) for x in numbers):
+        ticks = numbers[:: -(-len(numbers) // _TICKS)]
+        ax.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
 
 
-def _said(mean, half):
-    """`0.21 ± 0.14`: as many decimals for both as two digits of the interval need."""
-    if not half > 0:  # one value, or equal ones
-        return f"{mean:.3g}"
-    decimals = max(0, 1 - math.floor(math.log10(half)))
-    mean = round(mean, decimals) + 0.0  # no -0.00
-    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+def _number(value, _):
+    """The label of a tick on a logarithmic axis."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:.3g}"
 
 
-def interval(values):
-    """Mean, and half the width of its 95 % interval; nan for one value alone."""
-    count = len(values)
-    if count < 2:
-        return float(np.mean(values)), float("nan")
-    factor = _T[count - 2] if count - 2 < len(_T) else 1.96 + 2.4 / (count - 1)
-    return float(np.mean(values)), factor * float(np.std(values, ddof=1)) / count**0.5
+# --- words
+
+
+def _ends(item):
+    label, curve = item
+    first, last = curve.y[0], curve.y[-1]
+    return f"{label}: {first:.3g} at first, {last:.3g} at the end".removeprefix(": ")
+
+
+def _places(item):
+    label, curve = item
+    return f"{label}: " + listed(f"{y:.3g} at {x:,g}" for x, y in zip(*curve[:2]))

@@ -10,6 +10,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
+ACROSS = 6.1  # in, what margins leave of it
 _INK = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE = {
     "font.size": 10,
@@ -49,8 +50,16 @@ def axes(ax, height):
     return ax
 
 
+def canvas(ax, height, *, margins):
+    """Axes without a frame: a unit is an inch, y goes downward from 0 to `height`."""
+    ax = axes(ax, margins + height)
+    ax.set(xlim=(0, ACROSS), ylim=(height, 0), aspect="equal", anchor="W")
+    ax.axis("off")
+    return ax
+
+
 def rows(ax, names):
-    """One row per name, the first on top."""
+    """One row per name, the first on top; the frame is open but for the x axis."""
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_yticks(range(len(names)), names)
     ax.tick_params(axis="y", length=0)
@@ -58,9 +67,10 @@ def rows(ax, names):
 
 
 def grid(ax, axis="both"):
-    """Light lines behind what is drawn."""
+    """Light lines behind what is drawn, in a frame that is open above and right."""
     ax.grid(axis=axis, color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend(ax, handles):
@@ -108,6 +118,12 @@ def _bundle(figure, include=None, exclude=None):
     png = print_figure(figure, base64=True)
     page = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
     return {"text/html": page}, {"image/png": {"alt": alt}}
+
+
+def bytes_source(trace):
+    """The source of a figure of bytes: virtual GPUs count them, and model only time."""
+    modelled = trace.source.startswith("modelled")
+    return f"bytes counted, time {trace.source}" if modelled else trace.source
 
 
 def points(ax):

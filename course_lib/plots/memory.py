@@ -1,17 +1,15 @@
-"""Figures of devices: what fills their memory, and what is copied between them."""
+"""The figure of memory: what fills each device."""
 
 import textwrap
 from typing import NamedTuple
 
+from matplotlib.patches import Patch
+
 from course_lib.accelerators.memory import KINDS, Memory
 from course_lib.colors import DARK, MEMORY_COLORS, text_color
 from course_lib.errors import UsageError
-from course_lib.plots import device_captions, figure
-from course_lib.plots.levels import handles, plot_memory_over_time
-from course_lib.plots.transfers import plot_transfers
-from course_lib.text import byte_unit, size
-
-__all__ = ["plot_memory", "plot_memory_over_time", "plot_transfers"]
+from course_lib.plots import figure
+from course_lib.text import byte_unit, listed, size
 
 _NEAR = 3  # a capacity up to so many times the largest bar is drawn as a line
 _LABEL = 66  # points of a row's name, so that title and legend keep their room
@@ -28,6 +26,12 @@ class _Row(NamedTuple):
     @property
     def total(self):
         return sum(self.parts)
+
+    @property
+    def text(self):
+        """How much is held, of how much."""
+        of = f" of {size(self.capacity)}" if self.capacity else ""
+        return size(self.total) + of
 
     def line(self, largest):
         """The capacity, if it is near enough to be drawn as a line."""
@@ -54,8 +58,8 @@ def plot_memory(memory, *, ax=None):
     ax.set(xlim=(0, right * scale), xlabel=f"memory ({unit})")
     if not largest:
         ax.set_xticks([0])
-    figure.legend(ax, handles(zip(*(row.parts for row in rows), strict=True)))
-    title, alt = device_captions.memory(groups)
+    figure.legend(ax, kind_handles(zip(*(row.parts for row in rows), strict=True)))
+    title, alt = _captions(groups)
     source = "; ".join(dict.fromkeys(memory.source for memory in groups.values()))
     figure.finish(ax, title, source=source, alt=alt, below=36)
     _ends(ax, rows, lines, scale=scale)
@@ -67,15 +71,13 @@ def plot_memory(memory, *, ax=None):
 def _groups(memory):
     """`{label: Memory}` of what was given, after a check; no label for one alone."""
     groups = {"": memory} if isinstance(memory, Memory) else memory
-    known = isinstance(groups, dict) and all(
-        isinstance(one, Memory) for one in groups.values()
-    )
-    if not known:
+    values = groups.values() if isinstance(groups, dict) else [groups]
+    if not all(isinstance(value, Memory) for value in values):
         raise UsageError(
             f"cannot draw the memory of {type(memory).__name__}: expected what "
             "memory(model, optimizer) returns, or a dict of those by label."
         )
-    groups = {str(label): one for label, one in groups.items() if one.held}
+    groups = {str(label): value for label, value in groups.items() if value.held}
     if not groups:
         raise UsageError(
             "cannot draw memory: no device is in it. Move the model to a device of "
@@ -120,19 +122,11 @@ def _memory_axes(ax, rows, heads, *, lined):
 
 def _ends(ax, rows, lines, *, scale):
     """Behind each bar, or its line of the capacity: how much of how much."""
-    texts = [
-        f"{size(row.total)} of {size(row.capacity)}"
-        if row.capacity
-        else size(row.total)
-        for row in rows
-    ]
-    ends = [
-        max(row.total, line or 0) * scale for row, line in zip(rows, lines, strict=True)
-    ]
-    _widen(ax, ends, texts)
+    ends = [scale * max(row.total, line or 0) for row, line in zip(rows, lines)]
+    _widen(ax, ends, [row.text for row in rows])
     style = {"textcoords": "offset points", "va": "center_baseline"}
-    for row, end, text in zip(rows, ends, texts, strict=True):
-        ax.annotate(text, (end, row.y), xytext=(5, 0), **style)
+    for row, end in zip(rows, ends, strict=True):
+        ax.annotate(row.text, (end, row.y), xytext=(5, 0), **style)
     drawn = [(line * scale, row.y) for row, line in zip(rows, lines) if line]
     for x, y in drawn:
         line = {"color": DARK, "lw": 3, "zorder": 3, "label": "capacity"}
@@ -169,3 +163,102 @@ def _stack(ax, row, *, scale):
             middle = left + width / 2, row.y
             ax.text(*middle, size(count), color=text_color(color), **place)
         left += width
+
+
+def kind_handles(bytes_by_kind):
+    """Entries of a legend for the kinds, in the order of `KINDS`, that hold bytes."""
+    return [
+        Patch(facecolor=MEMORY_COLORS[kind], label=kind)
+        for kind, counts in zip(KINDS, bytes_by_kind, strict=True)
+        if any(counts)
+    ]
+
+
+# --- words
+
+
+def _captions(groups):
+    """Title and alt text of `{label: Memory}`: who holds how much, and of what kind."""
+    parts = [
+        f"{label} {device}: {in_words(held)}".lstrip()
+        for label, memory in groups.items()
+        for device, held in memory.held.items()
+    ]
+    title = _compared(groups) if len(groups) > 1 else _single(*groups.values())
+    return title, "; ".join(parts)
+
+
+def _single(memory):
+    totals = {device: memory.total(device) for device in memory.held}
+    most = max(totals, key=totals.get)
+    if not totals[most]:
+        return f"{listed(totals)} {'hold' if len(totals) > 1 else 'holds'} nothing"
+    kind, share = largest_kind(memory.held[most])
+    fact = f"on {most} the largest share is {kind}, {share}"
+    capacity = memory.capacity.get(most)
+    if capacity and totals[most] >= 0.8 * capacity:
+        fact += f"; {_share(totals[most], capacity)} full"
+    return f"{_holding(totals, most)}\n{fact}"
+
+
+def _holding(totals, most):
+    """`vgpu:0 holds 12.6 MB, vgpu:1 4.2 MB`, or the most and the rest."""
+    texts = {d: size(total) if total else "nothing" for d, total in totals.items()}
+    if len(texts) > 1 and len(set(texts.values())) == 1:
+        return f"Each of {len(texts)} devices holds {texts[most]}"
+    rest = [device for device in texts if device != most]
+    head = f"{most} holds {texts[most]}"
+    if len(rest) <= 2:
+        return head + "".join(f", {device} {texts[device]}" for device in rest)
+    return f"{head}, the other {len(rest)} hold {size_range([totals[d] for d in rest])}"
+
+
+def size_range(counts):
+    """`4.2 MB`, or `2 to 4.2 MB`."""
+    low, high = size(min(counts)), size(max(counts))
+    if low.split()[1] == high.split()[1] and low != high:
+        low = low.split()[0]
+    return high if low == high else f"{low} to {high}"
+
+
+def _compared(groups):
+    """The fullest device of each label, and the kind that changes most."""
+    fullest = {
+        label: max(map(memory.total, memory.held)) for label, memory in groups.items()
+    }
+    devices = {device for memory in groups.values() for device in memory.held}
+    who = devices.pop() if len(devices) == 1 else "Fullest device"
+    if len(fullest) <= 3:
+        each = ", ".join(f"{size(most)} ({label})" for label, most in fullest.items())
+    else:
+        low, high = (pick(fullest, key=fullest.get) for pick in (min, max))
+        each = f"{size(fullest[low])} ({low}) to {size(fullest[high])} ({high})"
+    return f"{who}: {each}\n{_change(*list(groups.values())[:: len(groups) - 1])}"
+
+
+def _change(first, last):
+    """The kind that differs most between two memories, summed over devices."""
+    sums = [
+        {k: sum(held.get(k, 0) for held in memory.held.values()) for k in KINDS}
+        for memory in (first, last)
+    ]
+    kind = max(KINDS, key=lambda k: abs(sums[1][k] - sums[0][k]))
+    before, after = (size(total[kind]) for total in sums)
+    if sums[0] == sums[1]:
+        return "in all as much of every kind"
+    return f"the largest change: {kind}, in all {before}, then {after}"
+
+
+def _share(part, whole):
+    return f"{100 * part / whole:.0f} %"
+
+
+def in_words(held):
+    """`parameters 1 kB, activations 500 B`."""
+    return ", ".join(f"{k} {size(held[k])}" for k in KINDS if held.get(k)) or "nothing"
+
+
+def largest_kind(held):
+    """`activations` and `61 %`: the kind that takes the largest share, and that."""
+    kind = max(KINDS, key=lambda k: held.get(k, 0))
+    return kind, _share(held.get(kind, 0), sum(held.values()))

@@ -1,4 +1,4 @@
-"""Figures of sharding: a row per rank for samples, a panel per rank for a tensor."""
+"""The figures of sharding: a row per rank of samples, a panel per rank of a tensor."""
 
 import math
 from typing import NamedTuple
@@ -10,11 +10,10 @@ from matplotlib.ticker import MaxNLocator
 
 from course_lib.colors import DARK, rank_color, text_color
 from course_lib.errors import UsageError
-from course_lib.plots import captions, figure, tensor_parts
-from course_lib.text import rank_name, rank_noun
+from course_lib.plots import figure, tensor_parts
+from course_lib.text import extent, listed, many, rank_name, rank_noun
 
 _FEW = 100  # samples up to which cells are drawn apart
-_ACROSS = 6.1  # in, what margins leave of the figure
 _GREY = "#e0e0e0"
 _CENTRED = {"ha": "center", "va": "center_baseline"}
 
@@ -56,20 +55,14 @@ def _plot_samples(counts, ranks, *, ax):
     ax = figure.axes(ax, 1.4 + len(ranks) * (0.42 if len(ranks) <= 8 else 0.3))
     figure.rows(ax, [rank_name(rank) for rank in ranks])
     ax.set(xlabel="sample", xlim=(-0.5, samples - 0.5))
-    ax.xaxis.set_major_locator(
-        MaxNLocator(
-            12 if samples <= _FEW else 8,
-            integer=True,
-            min_n_ticks=1,
-            steps=[1, 2, 3, 5, 10],
-        )
-    )
+    whole = {"integer": True, "min_n_ticks": 1, "steps": [1, 2, 3, 5, 10]}
+    ax.xaxis.set_major_locator(MaxNLocator(12 if samples <= _FEW else 8, **whole))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     colors = [rank_color(rank) for rank in ranks]
     for row, color in enumerate(colors):
         _fill(ax, counts, row=row, color=color)
     figure.legend(ax, _mark(ax, counts, rank_noun(ranks[0])))
-    title, alt = captions.samples(counts, ranks)
+    title, alt = _sample_captions(counts, ranks)
     figure.finish(ax, title, source="computed from the indices", alt=alt, below=36)
     _number(ax, counts, colors)
     return ax
@@ -93,11 +86,11 @@ def _mark(ax, counts, noun):
     """Mark samples held more than once or by no rank; the handles of the legend."""
     times = counts.sum(0)
     handles = []
-    for found, mark, label in (
+    for marked, mark, label in (
         (times > 1, "v", "held more than once"),
         (times == 0, "x", f"held by no {noun}"),
     ):
-        x = np.flatnonzero(found)
+        x = np.flatnonzero(marked)
         if x.size:
             ax.set_ylim(top=-1)
             style = {"color": "black", "linestyle": "", "markersize": 7}
@@ -109,13 +102,40 @@ def _mark(ax, counts, noun):
 def _number(ax, counts, colors):
     """Write its number into every cell, if the widest number fits."""
     samples = counts.shape[1]
-    if samples > _FEW or (
-        figure.text_width(str(samples - 1)) + 1 > figure.points(ax)[0]
-    ):
+    room = figure.points(ax)[0]
+    if samples > _FEW or figure.text_width(str(samples - 1)) + 1 > room:
         return
     for row, sample in np.argwhere(counts):
         color = text_color(colors[row])
         ax.text(sample, row, str(sample), color=color, **_CENTRED)
+
+
+def _sample_captions(counts, names):
+    """Title and alt text: who holds how many, what is doubled, what is missing."""
+    ranks, samples = counts.shape
+    each = extent(counts.sum(1).tolist())
+    word = rank_noun(names[0])
+    over = f"{many(samples, 'sample')} over {many(ranks, word)}"
+    title = f"{over}: each {word} holds {each}"
+    times = counts.sum(0)
+    if ranks > 1 and counts.all():
+        whole = f"all {ranks} {word}s hold all {samples:,} samples"
+        title = f"Nothing is sharded: {whole}"
+    elif (times > 1).any():
+        title += f"\n{_which(times > 1)} held more than once"
+    if (times == 0).any():
+        title += f"\n{_which(times == 0)} held by no {word}"
+    sizes = zip(names, counts.sum(1), strict=True)
+    return title, ", ".join(f"{rank_name(r)} holds {n:,}" for r, n in sizes)
+
+
+def _which(marked):
+    """`sample 3 is`, `samples 0 and 1 are`, or `12 samples are`."""
+    numbers = np.flatnonzero(marked).tolist()
+    if len(numbers) > 3:
+        return f"{len(numbers):,} samples are"
+    some = listed(numbers)
+    return f"sample {some} is" if len(numbers) == 1 else f"samples {some} are"
 
 
 # --- a tensor
@@ -134,17 +154,14 @@ class _Panel(NamedTuple):
 def _plot_tensor(tensor, names, *, ax):
     shape, placements, mesh = tensor
     held = tensor_parts.slices(*tensor)
-    title, alt = captions.tensor(
-        tensor, held, tensor_parts.short(shape, placements, names)
-    )
+    short = tensor_parts.short(shape, placements, names)
+    title, alt = _tensor_captions(tensor, held, short)
     panels, height = _strips(shape, mesh) if len(shape) == 1 else _tiles(shape, mesh)
-    ax = figure.axes(ax, 0.5 + 0.2 * len(figure.wrap(title)) + height)
-    ax.set(xlim=(0, _ACROSS), ylim=(height, 0), aspect="equal", anchor="W")
-    ax.axis("off")
+    ax = figure.canvas(ax, height, margins=0.5 + 0.2 * len(figure.wrap(title)))
     partial = any(tensor_parts.kind(placement) == "Partial" for placement in placements)
     for rank, (panel, parts) in enumerate(zip(panels, held, strict=True)):
         _tile(ax, panel, rank=rank, parts=parts, partial=partial)
-        _name(ax, panel, rank=rank, text=captions.indices(shape, parts), mesh=mesh)
+        _name(ax, panel, rank=rank, text=_indices(shape, parts), mesh=mesh)
     source = "computed by torch.chunk's rule, as DTensor cuts"
     return figure.finish(ax, title, source=source, alt=alt, below=6)
 
@@ -161,7 +178,7 @@ def _tiles(shape, mesh):
     ranks = math.prod(mesh)
     columns = min(mesh[-1], 8 if len(mesh) == 2 else 4)
     lines = math.ceil(ranks / columns)
-    room = _ACROSS / columns - 0.2
+    room = figure.ACROSS / columns - 0.2
     cell = min(room / shape[1], (1.7 if lines == 1 else 1.4) / shape[0])
     width, height = cell * shape[1], max(cell * shape[0], 0.4)
     # a narrow tensor is drawn up to twice as wide, so that words fit
@@ -182,38 +199,38 @@ def _tile(ax, panel, *, rank, parts, partial):
     high, wide = height / rows, width / columns
     whole = Rectangle((x, y), width, height, facecolor=_GREY, label="tensor")
     corner, size = (x + left * wide, y + top * high), (right - left, bottom - top)
-    own = Rectangle(corner, size[0] * wide, size[1] * high, label=f"rank {rank}")
-    own.set(facecolor=rank_color(rank), hatch="//" if partial else None, linewidth=0)
+    part = Rectangle(corner, size[0] * wide, size[1] * high, label=f"rank {rank}")
+    part.set(facecolor=rank_color(rank), hatch="//" if partial else None, linewidth=0)
     ax.add_patch(whole)
-    ax.add_patch(own)
-    for line, ends, count in (
-        (ax.vlines, (y, y + height), columns),
-        (ax.hlines, (x, x + width), rows),
-    ):
-        if 1 < count <= 32:
-            start, cell = (x, wide) if line == ax.vlines else (y, high)
-            line(start + cell * np.arange(1, count), *ends, color="white", lw=1)
+    ax.add_patch(part)
+    white = {"color": "white", "linewidth": 1}
+    if 1 < columns <= 32:
+        ax.vlines(x + wide * np.arange(1, columns), y, y + height, **white)
+    if 1 < rows <= 32:
+        ax.hlines(y + high * np.arange(1, rows), x, x + width, **white)
     if size[0] * size[1]:
         # a dark edge, for yellow on grey is hard to see
         edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
-        ax.add_patch(Rectangle(own.get_xy(), own.get_width(), own.get_height(), **edge))
-    _inscribe(ax, own, panel, partial=partial)
+        ax.add_patch(
+            Rectangle(part.get_xy(), part.get_width(), part.get_height(), **edge)
+        )
+    _inscribe(ax, part, panel, partial=partial)
 
 
-def _inscribe(ax, own, panel, *, partial):
+def _inscribe(ax, part, panel, *, partial):
     """Words on a slice: `partial sum`, `nothing`, or the numbers of a short row."""
     x, y, width, height, (rows, columns) = panel
-    if own.get_width() * own.get_height() == 0:
+    if part.get_width() * part.get_height() == 0:
         ax.text(x + width / 2, y + height / 2, "nothing", color="#555555", **_CENTRED)
     elif partial:
-        words = "partial sum" if own.get_width() > 0.9 else "partial\nsum"
+        words = "partial sum" if part.get_width() > 0.9 else "partial\nsum"
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        ax.text(*own.get_center(), words, color="black", bbox=box, **_CENTRED)
+        ax.text(*part.get_center(), words, color="black", bbox=box, **_CENTRED)
     elif rows == 1 and columns <= 16:
-        cell, color = width / columns, text_color(to_hex(own.get_facecolor()))
+        cell, color = width / columns, text_color(to_hex(part.get_facecolor()))
         for i in range(columns):
             middle = x + (i + 0.5) * cell
-            if own.get_x() <= middle <= own.get_x() + own.get_width():
+            if part.get_x() <= middle <= part.get_x() + part.get_width():
                 ax.text(middle, y + height / 2, str(i), color=color, **_CENTRED)
 
 
@@ -230,3 +247,30 @@ def _name(ax, panel, *, rank, text, mesh):
     fits = figure.text_width(full, 11) < width * 72
     ax.text(x, y - 0.05, full if fits else name, va="bottom", fontsize=11)
     ax.text(x, y + height + 0.05, text, va="top", fontsize=11)
+
+
+def _indices(shape, parts):
+    """Indices in Python's way: `[0:2, :]`."""
+    spans = zip(shape, parts, strict=True)
+    texts = (":" if part == (0, n) else f"{part[0]}:{part[1]}" for n, part in spans)
+    return f"[{', '.join(texts)}]"
+
+
+def _tensor_captions(tensor, held, short):
+    """Title and alt text: the short form, how much each rank holds, how it adds up."""
+    shape, placements, mesh = tensor
+    total = math.prod(shape)
+    sizes = [math.prod(stop - start for start, stop in parts) for parts in held]
+    much = "all" if min(sizes) == total else f"{extent(sizes)} of"
+    over = " × ".join(map(str, mesh)) + " mesh"
+    over = many(mesh[0], "rank") if len(mesh) == 1 else f"a {over}"
+    title = f"{short} over {over}: each rank holds {much} {total:,} values"
+    copies = dict.fromkeys(("Partial", "Replicate", "Shard"), 1)
+    for placement, ranks in zip(placements, mesh, strict=True):
+        copies[tensor_parts.kind(placement)] *= ranks
+    if copies["Replicate"] > 1 and len(mesh) > 1:
+        title += f"\neach part is held by {copies['Replicate']} ranks"
+    if copies["Partial"] > 1:
+        title += f"\neach is a partial sum: add those of {copies['Partial']} ranks"
+    parts = (_indices(shape, part) for part in held)
+    return title, ", ".join(f"rank {r} holds {part}" for r, part in enumerate(parts))

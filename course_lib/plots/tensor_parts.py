@@ -26,21 +26,21 @@ def count_samples(indices_by_rank, num_samples=None):
             f"cannot draw the sharding of {samples:,} samples over {len(lists)} ranks: "
             f"expected 1 to {_MOST_SAMPLES:,}. Pass one list of indices per rank."
         )
-    counts = [np.bincount(found, minlength=samples) for found in lists.values()]
+    counts = [np.bincount(numbers, minlength=samples) for numbers in lists.values()]
     return np.array(counts), list(lists)
 
 
 def _indices(rank, given):
     """The sample numbers of one rank as an array of integers."""
     try:
-        found = np.asarray(given if hasattr(given, "__array__") else list(given))
+        numbers = np.asarray(given if hasattr(given, "__array__") else list(given))
     except TypeError:
-        found = np.asarray(given)
-    if found.size == 0:
+        numbers = np.asarray(given)
+    if numbers.size == 0:
         return np.zeros(0, np.int64)
-    if found.ndim == 1 and found.dtype.kind in "iu" and found.min() >= 0:
-        return found.astype(np.int64)
-    wrong = found.min() if found.ndim == 1 and found.dtype.kind == "i" else given
+    if numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.min() >= 0:
+        return numbers.astype(np.int64)
+    wrong = numbers.min() if numbers.ndim == 1 and numbers.dtype.kind == "i" else given
     raise UsageError(
         f"cannot draw the samples of rank {rank}: found {wrong!s:.60}, expected "
         "a list of sample numbers, each 0 or more."
@@ -83,8 +83,8 @@ def checked(shape, placements, world_size):
     """The three arguments as tuples, after a check that they fit together."""
     shape, mesh = tuple(shape), world_size
     mesh = (mesh,) if hasattr(mesh, "__index__") else tuple(mesh)
-    many = isinstance(placements, (tuple, list))
-    placements = tuple(placements) if many else (placements,)
+    several = isinstance(placements, (tuple, list))
+    placements = tuple(placements) if several else (placements,)
     task = f"cannot draw a tensor {list(shape)} on a mesh {mesh}"
     if len(shape) not in (1, 2) or min(shape) < 1:
         raise UsageError(f"{task}: expected 1 or 2 dimensions, each 1 or more.")

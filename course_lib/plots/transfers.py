@@ -1,54 +1,51 @@
-"""The figure of transfers: devices in a row, an arrow for what each sends to another.
-
-What goes to the right passes above the row, what goes to the left below it, as in an
-arc diagram (Wattenberg, "Arc Diagrams", 2002).
-"""
+"""The figure of transfers: a source × target matrix of bytes."""
 
 import math
+from collections import Counter
 
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-from matplotlib.path import Path
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-from course_lib.colors import DARK, TRANSFER_COLORS
+from course_lib.colors import ROLE_COLORS, text_color
 from course_lib.errors import UsageError
-from course_lib.plots import arrows, device_captions, figure
-from course_lib.text import rank_order
+from course_lib.plots import figure
+from course_lib.text import listed, many, rank_order, size
 
-_BOX = 0.36  # in, the height of a device
+_LIGHT = "#fdf0e6"  # of the least, after three decades of bytes
+_SHADES = LinearSegmentedColormap.from_list("", [_LIGHT, ROLE_COLORS["communicate"]])
+_LINE = 12  # points, of text in a cell
 
 
 @figure.styled
 def plot_transfers(trace, *, ax=None):
-    """Devices in a row and an arrow for each name, source and target, with its bytes.
+    """A row per device that sends, a column per device that receives: bytes in all.
 
-    Several copies are summed: `3 × copy 1 MB`. A device sends to the right above the
-    row, to the left below it. From 6 devices on what fans out or in shares its words.
+    The darker a cell, the more. Where there is room, it tells the bytes by name, such
+    as `broadcast 4.2 MB`; a device sends nothing to itself.
     """
     flows = _flows(trace)
-    devices = sorted({d for _, *ends in flows for d in ends}, key=rank_order)
-    sent = arrows.levelled(arrows.collect(flows, devices))
-    boxes, ports = arrows.columns(sent, devices)
-    words = [arrows.words(bundle, sent, ports) for bundle in arrows.bundles(sent)]
-    above, below = (arrows.heights(words, side) for side in (True, False))
-    height = above[-1] + _BOX + below[-1] + 0.1
-    title, alt = device_captions.transfers(flows)
-    ax = figure.axes(ax, 0.58 + 0.2 * len(figure.wrap(title)) + height)
-    ax.set(xlim=(0, arrows.ACROSS), ylim=(height, 0), aspect="equal", anchor="W")
-    ax.axis("off")
-    top = above[-1] + 0.05
-    most = max(sum(arrow.sizes) for arrow in sent) or 1
-    for arrow in sent:
-        edge = top if arrow.above else top + _BOX
-        y = edge - above[arrow.level] if arrow.above else edge + below[arrow.level]
-        port = ports[arrow.bundle, arrow.source], ports[arrow.bundle, arrow.target]
-        _draw(ax, arrow, _path(port, edge, y), share=sum(arrow.sizes) / most)
-    for arrow, text, x in words:
-        y = top - above[arrow.level] if arrow.above else top + _BOX + below[arrow.level]
-        _write(ax, (x, y), text, above=arrow.above)
-    for device, ends in zip(devices, boxes, strict=True):
-        _box(ax, arrows.short(device, devices), ends, top=top)
-    source = device_captions.source(trace)
-    return figure.finish(ax, title, source=source, alt=alt, below=6)
+    devices = sorted({device for _, *ends in flows for device in ends}, key=rank_order)
+    title, alt = _captions(flows)
+    cells = _cells(flows, devices)
+    names = max(map(len, cells.values())) if len(devices) <= 5 else 1
+    height = len(devices) * (0.22 + 0.2 * names if len(devices) <= 8 else 0.34)
+    ax = figure.axes(ax, 1.1 + 0.2 * len(figure.wrap(title)) + height)
+    shades = _shade(ax, cells, len(devices))
+    labels = [_short(device, devices) for device in devices]
+    ax.set_xticks(range(len(devices)), labels)
+    ax.set_yticks(range(len(devices)), labels)
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.set(xlabel="to", ylabel="from")
+    ax.tick_params(length=0)
+    source = figure.bytes_source(trace)
+    figure.finish(ax, title, source=source, alt=alt, below=6)
+    room = figure.points(ax)
+    style = {"ha": "center", "va": "center", "linespacing": 1.1}
+    for (row, column), by_name in cells.items():
+        color = text_color(shades[row, column])
+        ax.text(column, row, _fitting(by_name, room), color=color, **style)
+    return ax
 
 
 def _flows(trace):
@@ -56,10 +53,10 @@ def _flows(trace):
     if trace is None:
         raise UsageError("there is no trace to draw: record one with cl.trace()")
     flows = {}
-    for one in trace.transfers:
-        if one.source != one.target:
-            key = one.name, one.source, one.target
-            flows.setdefault(key, []).append(one.bytes)
+    for copy in trace.transfers:
+        if copy.source != copy.target:
+            key = copy.name, copy.source, copy.target
+            flows.setdefault(key, []).append(copy.bytes)
     if not flows:
         raise UsageError(
             "cannot draw transfers: nothing was copied between devices while the trace "
@@ -68,39 +65,97 @@ def _flows(trace):
     return flows
 
 
-def _path(port, edge, y):
-    """From one port out to `y`, along and back to the other, with round corners."""
-    (start, stop), way = port, math.copysign(1, port[1] - port[0])
-    r = min(0.22, abs(stop - start) / 2, abs(edge - y))
-    back = y + math.copysign(r, edge - y)
-    points = [(start, edge), (start, back), (start, y), (start + way * r, y)]
-    points += [(stop - way * r, y), (stop, y), (stop, back), (stop, edge)]
-    line, curve = Path.LINETO, Path.CURVE3
-    return Path(points, [Path.MOVETO, line, curve, curve, line, curve, curve, line])
+def _cells(flows, devices):
+    """`{(row, column): {name: bytes}}` of the cells that are not empty."""
+    cells = {}
+    for (name, source, target), sizes in flows.items():
+        place = devices.index(source), devices.index(target)
+        cells.setdefault(place, Counter())[name] += sum(sizes)
+    return cells
 
 
-def _draw(ax, arrow, path, *, share):
-    # a decade of bytes is a point of width
-    width = max(1, 4.5 + math.log10(share)) if share else 1
-    color = TRANSFER_COLORS.get(arrow.name, "#666666")
-    style = {"arrowstyle": "-|>", "mutation_scale": 9 + 1.5 * width}
-    shown = FancyArrowPatch(path=path, color=color, linewidth=width, **style)
-    shown.set(label=arrow.name, joinstyle="miter", capstyle="butt")
-    ax.add_patch(shown)
+def _shade(ax, cells, count):
+    """Colour the cells; the colour of each by its place."""
+    totals = {place: by_name.total() for place, by_name in cells.items()}
+    most = max(totals.values()) or 1
+    # a third of the shades for a decade of bytes
+    shades = {
+        place: to_hex(_SHADES(max(0, 1 + math.log10(max(total, 1) / most) / 3)))
+        for place, total in totals.items()
+    }
+    pixels = np.full((count, count, 3), 255, np.uint8)
+    for place, color in shades.items():
+        pixels[place] = list(bytes.fromhex(color[1:]))
+    pixels[np.arange(count), np.arange(count)] = 224  # nothing goes to oneself
+    ax.imshow(pixels, aspect="auto")
+    edges = np.arange(count + 1) - 0.5
+    ax.hlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)
+    ax.vlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)
+    ax.spines[:].set_visible(False)
+    return shades
 
 
-def _write(ax, place, text, *, above):
-    """One line of text on its arrow, more lines beyond it."""
-    beyond = 0.06 * (-1 if above else 1) if "\n" in text else 0
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    edge = ("bottom" if above else "top") if beyond else "center"
-    style = {"ha": "center", "va": edge, "bbox": box, "linespacing": 1.1}
-    ax.text(place[0], place[1] + beyond, text, **style)
+def _short(device, devices):
+    """The name of a row and a column: of a crowd only the index."""
+    return device if len(devices) < 10 else device.rpartition(":")[2]
 
 
-def _box(ax, name, ends, *, top):
-    (left, right), round_ = ends, "round,pad=0,rounding_size=0.06"
-    style = {"facecolor": "#f0f0f0", "edgecolor": DARK, "label": name}
-    ax.add_patch(FancyBboxPatch((left, top), right - left, _BOX, round_, **style))
-    middle = (left + right) / 2, top + _BOX / 2
-    ax.text(*middle, name, ha="center", va="center_baseline", fontsize=10)
+def _fitting(by_name, room):
+    """The bytes by name, or else in all, in one line or in two, as far as they fit."""
+    total = size(by_name.total())
+    rows = [f"{name} {size(count)}" for name, count in by_name.items()]
+    for lines in (rows, [total], total.split()):
+        wide = max(map(figure.text_width, lines)) + 4
+        if wide <= room[0] and _LINE * len(lines) <= room[1]:
+            return "\n".join(lines)
+    return ""
+
+
+# --- words
+
+
+def _captions(flows):
+    """Title and alt text of `{(name, source, target): [bytes]}`."""
+    by_name, sent, touched = Counter(), Counter(), Counter()
+    for (name, *ends), sizes in flows.items():
+        by_name[name] += sum(sizes)
+        sent[ends[0]] += sum(sizes)
+        touched.update(dict.fromkeys(ends, len(sizes)))
+    facts = [_by_name(by_name)] if len(by_name) > 1 else []
+    copies = sum(map(len, flows.values()))
+    hubs = [device for device, count in touched.items() if count == copies]
+    if len(touched) > 2 and len(hubs) == 1:
+        facts.append(f"{hubs[0]} sends or receives all of it")
+    alt = (f"{s} to {t}: {_flow(name, b)}" for (name, s, t), b in flows.items())
+    return "\n".join([_sending(sent), *facts]), "; ".join(alt)
+
+
+def _flow(name, sizes):
+    """`copy 1 MB`, `3 × copy 1 MB` of equal ones, or `2 × copy, 12 kB in all`."""
+    head = f"{len(sizes)} × {name}" if len(sizes) > 1 else name
+    if len(set(sizes)) == 1:
+        return f"{head} {size(sizes[0])}"
+    return f"{head}, {size(sum(sizes))} in all"
+
+
+def _sending(sent):
+    """How much is copied, and who sends the most of it."""
+    head = f"{size(sent.total())} copied"
+    (most, count), *rest = sent.most_common()
+    first = [device for device in sent if size(sent[device]) == size(count)]
+    if not rest:
+        return f"{head}, all from {most}"
+    if len(first) > 1:
+        each = listed(first) if len(first) <= 3 else many(len(first), "device")
+        most = "" if len(first) == len(sent) else " the most,"
+        return f"{head}: {each} send{most} {size(count)} each"
+    share = 100 * count / sent.total()
+    return f"{head}: most leaves {most}, {size(count)} ({share:.0f} %)"
+
+
+def _by_name(counts):
+    """The bytes of each operation; of many the two that move the most, and the rest."""
+    shown = counts.most_common(3 if len(counts) == 3 else 2)
+    rest = counts.total() - sum(count for _, count in shown)
+    texts = [f"{name} {size(count)}" for name, count in shown]
+    return ", ".join([*texts, f"the rest {size(rest)}"] if rest else texts)

@@ -180,6 +180,6 @@ def _refuse_memory(seen, parts):
 
 
 def _picture(trace):
-    from course_lib.plots.levels import plot_memory_over_time
+    from course_lib.plots.memory_over_time import plot_memory_over_time
 
     return plot_memory_over_time(trace)

@@ -164,7 +164,7 @@ def why(number: int, found: list, sizes: list) -> str:
                 return hint if hint and unit == _FOUR else unit
     if number == 0:
         return (
-            "Look at the arrows of the lesson that start at device 0: weights and"
+            "Look at the row of device 0 in the lesson's matrix: weights and"
             " buffers to each other device, shares of the batch, gradients of outputs."
         )
     return "A rank sends (n − 1)/n of the bytes of all gradients, twice."

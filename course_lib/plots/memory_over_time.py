@@ -2,13 +2,13 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from course_lib.accelerators.memory import KINDS
 from course_lib.colors import DARK, MEMORY_COLORS
 from course_lib.errors import UsageError
-from course_lib.plots import device_captions, figure
+from course_lib.plots import figure
+from course_lib.plots.memory import in_words, kind_handles, largest_kind, size_range
 from course_lib.text import byte_unit, rank_order, size, unit_of
 
 
@@ -41,8 +41,8 @@ def plot_memory_over_time(trace, *, ax=None):
     else:
         panels[0].set_ylabel(f"memory ({name})")
     every = np.concatenate([held for _, held in levels.values()], axis=1)
-    figure.legend(panels[0], handles(every))
-    _finish(panels, device_captions.over_time(peaks), device_captions.source(trace))
+    figure.legend(panels[0], kind_handles(every))
+    _finish(panels, _captions(peaks), figure.bytes_source(trace))
     return panels if len(panels) > 1 else panels[0]
 
 
@@ -51,26 +51,17 @@ def _levels(trace):
     changes = trace.memory
     start = min([changes[0].time, *(event.start for event in trace.events)])
     stop = max([changes[-1].time, *(event.stop for event in trace.events)])
-    own = {rank: [] for rank in trace.ranks if isinstance(rank, str)}
+    by_device = {rank: [] for rank in trace.ranks if isinstance(rank, str)}
     for change in changes:
-        own.setdefault(change.device, []).append(change)
+        by_device.setdefault(change.device, []).append(change)
     levels = {}
-    for device in sorted(own, key=rank_order):
-        steps = np.zeros((len(KINDS), len(own[device]) + 2))
-        for i, change in enumerate(own[device], 1):
+    for device in sorted(by_device, key=rank_order):
+        steps = np.zeros((len(KINDS), len(by_device[device]) + 2))
+        for i, change in enumerate(by_device[device], 1):
             steps[KINDS.index(change.kind), i] = change.bytes
-        times = [start, *(change.time for change in own[device]), stop]
+        times = [start, *(change.time for change in by_device[device]), stop]
         levels[device] = np.array(times), steps.cumsum(1)
     return start, max(stop, start + 1e-6), levels
-
-
-def handles(bytes_by_kind):
-    """Entries of a legend for the kinds, in the order of `KINDS`, that hold bytes."""
-    return [
-        Patch(facecolor=MEMORY_COLORS[kind], label=kind)
-        for kind, counts in zip(KINDS, bytes_by_kind, strict=True)
-        if any(counts)
-    ]
 
 
 def _peak(times, held, start):
@@ -110,7 +101,6 @@ def _mark(ax, device, peak, *, units):
     count, seconds, _ = peak
     ax.yaxis.set_major_locator(MaxNLocator(3))
     figure.grid(ax)
-    ax.spines[["top", "right"]].set_visible(False)
     text = f"{device}\npeak {size(count)}" if count else f"{device}\nempty"
     ax.text(1.01, 0.5, text, transform=ax.transAxes, va="center", fontsize=11)
     if count:
@@ -126,3 +116,33 @@ def _finish(panels, words, source):
         return
     figure.finish(panels[0], title, alt=alt)
     figure.finish(panels[-1], "", source=source, below=36)
+
+
+# --- words
+
+
+def _captions(peaks):
+    """Title and alt text of `{device: (bytes, seconds, held by kind)}`."""
+    most = max(peaks, key=lambda device: peaks[device][0])
+    peak, seconds, held = peaks[most]
+    alt = "Peaks: " + "; ".join(
+        f"{device} {size(count)} {_when(seconds)}: {in_words(held)}"
+        for device, (count, seconds, held) in peaks.items()
+    )
+    if not peak:
+        return "No device holds anything", alt
+    kind, share = largest_kind(held)
+    title = f"{most} peaks at {size(peak)} {_when(seconds)}, {share} of it {kind}"
+    rest = {device: peaks[device][0] for device in peaks if device != most}
+    if len(rest) == 1:
+        title += "".join(f"\n{d} peaks at {size(count)}" for d, count in rest.items())
+    elif rest:
+        title += f"\nthe other {len(rest)} peak at {size_range(rest.values())}"
+    return title, alt
+
+
+def _when(seconds):
+    if seconds <= 0:
+        return "at the start"
+    scale, unit = unit_of(seconds)
+    return f"after {seconds * scale:.3g} {unit}"
