@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -43,6 +44,17 @@ def test_no_module_imports_the_face_of_the_package(module):
             members += [alias.name for alias in node.names]
     assert "course_lib" not in plain
     assert set(members) <= set(MODULES)
+
+
+def test_a_class_name_occurs_once_in_the_package():
+    names = Counter(
+        node.name
+        for module, path in MODULES.items()
+        if not module.startswith("exercises.stages.")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_picture_of_the_layers_is_that_of_today():
