@@ -41,7 +41,7 @@ OTHERS = {
 # and parts of PyTorch that are private by not being in its documentation
 UNDOCUMENTED = {
     *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
-    *("master_listen_fd", "parallel_apply", "pg_names"),
+    *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
 }
 
 
@@ -474,6 +474,13 @@ def norms(devs):
     assert all(isinstance(norm(1), base) for norm in (nn.BatchNorm1d, nn.BatchNorm2d))
 
 
+def unwrapped_modes(devs):
+    """A TorchDispatchMode is no longer asked whether to wrap it: 5.1 is slower."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    assert callable(TorchDispatchMode._should_skip_dynamo)
+
+
 def modes(devs):
     """A TorchDispatchMode no longer sees operators with their schema: exercise 5.1 does
     not see who writes to shared memory."""
@@ -509,6 +516,7 @@ PROBES = {
         ),
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
+        unwrapped_modes,
     )
 }
 
