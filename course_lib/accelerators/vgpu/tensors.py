@@ -86,8 +86,8 @@ class VirtualTensor(torch.Tensor):
     def __reduce_ex__(self, protocol):
         """Travel as a tensor of the CPU that is put back on the device."""
         if self._is_param:
-            made = self.detach(), self.requires_grad, OrderedDict()
-            return torch._utils._rebuild_parameter, made
+            parts = self.detach(), self.requires_grad, OrderedDict()
+            return torch._utils._rebuild_parameter, parts
         data = (self.elem, self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
 
@@ -110,18 +110,11 @@ class VirtualTensor(torch.Tensor):
 
 def wrap(elem, block):
     """A tensor of a virtual GPU around one of the CPU."""
-    made = _make(
-        VirtualTensor,
-        elem.size(),
-        elem.stride(),
-        elem.storage_offset(),
-        None,
-        elem.dtype,
-        elem.layout,
-        block.device,
-    )
-    made.elem, made.block = elem, block
-    return made
+    size, stride, offset = elem.size(), elem.stride(), elem.storage_offset()
+    dtype, layout, device = elem.dtype, elem.layout, block.device
+    tensor = _make(VirtualTensor, size, stride, offset, None, dtype, layout, device)
+    tensor.elem, tensor.block = elem, block
+    return tensor
 
 
 def storage_of(elem):
