@@ -26,7 +26,6 @@ class device:
         self.before = getattr(machine.current, "index", 0)
         if self.index is not None and self.index >= 0:
             machine.current.index = machine.place(self.index).index
-        return self
 
     def __exit__(self, *_):
         machine.current.index = self.before

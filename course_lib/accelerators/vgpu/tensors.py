@@ -13,7 +13,8 @@ from course_lib.accelerators.vgpu.labels import mark_unfinished
 from course_lib.accelerators.virtual import Device, binary, machine, shortage
 
 _make = torch.Tensor._make_wrapper_subclass
-_DATA = torch._C.TensorBase.data
+get_data = torch._C.TensorBase.data.__get__  # the tensor without its history
+_set_data = torch._C.TensorBase.data.__set__
 
 
 class Block:
@@ -183,22 +184,17 @@ def relabel(tensor):
         torch._C._set_meta_in_tls_dispatch_include(meta)
 
 
-def get_data(tensor):
-    """The tensor without its history, as torch.Tensor.data."""
-    return _DATA.__get__(tensor)
-
-
 def set_data(tensor, new):
     """Take over the numbers and the device of another tensor: `module.to` does this."""
     if type(tensor) is type(new) is VirtualTensor:
-        _DATA.__set__(tensor, new)
+        _set_data(tensor, new)
         tensor.elem, tensor.block = new.elem, new.block
         if tensor._is_param:
             tensor._is_param = True  # its new memory is that of a parameter
     elif VirtualTensor in (type(tensor), type(new)):
         _swap(tensor, torch.nn.Parameter(new, tensor.requires_grad))
     else:
-        _DATA.__set__(tensor, new)
+        _set_data(tensor, new)
 
 
 def _swap(parameter, new):
