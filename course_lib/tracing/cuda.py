@@ -100,11 +100,11 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
 def _ends(row) -> tuple[str, str] | None:
     """Where a copy goes from and to; None if both are the same GPU."""
     args, name = row["args"], row["name"]
-    own = f"cuda:{args['device']}"
+    device = f"cuda:{args['device']}"
     if "HtoD" in name:
-        return "cpu", own
+        return "cpu", device
     if "DtoH" in name:
-        return own, "cpu"
+        return device, "cpu"
     if "fromDevice" in args and args["fromDevice"] != args["toDevice"]:
         return f"cuda:{args['fromDevice']}", f"cuda:{args['toDevice']}"
     return None

@@ -33,24 +33,26 @@ def merge(events_by_rank: Mapping[int | str, Iterable[Mark]], source: str) -> Tr
     A rank's collective is "wait" from its own entry until the last rank's entry, or
     its own stop if that comes first, and "communicate" (with the bytes) after that.
     """
-    marks = {rank: list(marks) for rank, marks in events_by_rank.items()}
-    zero = min((m.start for own in marks.values() for m in own), default=0.0)
-    cuts = [m for own in marks.values() for m in own if m.kind == "cut"]
+    by_rank = {rank: list(marks) for rank, marks in events_by_rank.items()}
+    every = list(chain.from_iterable(by_rank.values()))
+    zero = min((mark.start for mark in every), default=0.0)
+    cuts = [mark.start for mark in every if mark.kind == "cut"]
     if cuts:
         # beyond the first cut the ranks can no longer be compared
-        end = min(mark.start for mark in cuts)
-        marks = {rank: [m for m in own if m.start < end] for rank, own in marks.items()}
+        end = min(cuts)
+        for rank, marks in by_rank.items():
+            by_rank[rank] = [mark for mark in marks if mark.start < end]
         source = f"{source}, cut after {end - zero:.1f} s"
-    return Trace(tuple(_split(marks, zero)), source)
+    return Trace(tuple(_split(by_rank, zero)), source)
 
 
-def _split(marks: Mapping[int | str, list[Mark]], zero: float) -> Iterator[Event]:
+def _split(by_rank: Mapping[int | str, list[Mark]], zero: float) -> Iterator[Event]:
     entries = {}
-    for mark in chain.from_iterable(marks.values()):
+    for mark in chain.from_iterable(by_rank.values()):
         call = mark.group, mark.sequence
         entries[call] = max(mark.start, entries.get(call, mark.start))
-    for rank, own in marks.items():
-        for mark in own:
+    for rank, marks in by_rank.items():
+        for mark in marks:
             start, stop = mark.start - zero, mark.stop - zero
             last = entries[mark.group, mark.sequence] - zero
             entry = start if mark.group is None else min(last, stop)

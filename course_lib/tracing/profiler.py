@@ -100,13 +100,13 @@ def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
 
 def outermost(spans: Iterable) -> list:
     """Return the spans that no other span of their thread contains, by start."""
-    ends, kept = {}, []
+    ends, outer = {}, []
     for span in sorted(spans, key=lambda span: (span.start, -span.stop)):
         thread = getattr(span, "thread", 0)
         if span.start >= ends.get(thread, 0):
             ends[thread] = span.stop
-            kept.append(span)
-    return kept
+            outer.append(span)
+    return outer
 
 
 def cut_out(ops: Iterable[Op], holes: Iterable[Op]) -> Iterator[Op]:

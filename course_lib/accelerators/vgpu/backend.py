@@ -53,13 +53,13 @@ def install() -> None:
 
 def _serve_accelerator():
     """Let nn.DataParallel ask `torch.accelerator` for streams and current devices."""
-    for name, own in (
+    for name, function in (
         ("current_stream", Stream),
         ("device_index", device),
         ("device_count", lambda: machine.count),
         ("current_device_index", lambda: machine.place(None).index),
     ):
-        setattr(torch.accelerator, name, own)
+        setattr(torch.accelerator, name, function)
     torch.nn.parallel._functions._get_stream = lambda device: None
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
