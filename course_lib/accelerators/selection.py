@@ -113,10 +113,9 @@ def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
 def _clear(trace):
     """Let go of the variables of all functions in a traceback."""
     traceback.clear_frames(trace)
-    while trace is not None:
+    for frame, _ in traceback.walk_tb(trace):
         # who has shown them may have left a copy in the frame; reading renews it
-        _ = trace.tb_frame.f_locals
-        trace = trace.tb_next
+        _ = frame.f_locals
 
 
 def _end_before_own(trace):

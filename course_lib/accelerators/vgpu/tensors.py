@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
+import traceback
 from collections import OrderedDict
 
 import torch
@@ -148,13 +148,11 @@ def refuse(place, count):
 
 def _too_large(place):
     """How many devices the model needs that is being moved; "" if it could fit."""
-    frame, model = sys._getframe(), None
-    while frame is not None:
-        if frame.f_code is torch.nn.Module._apply.__code__:
-            model = frame.f_locals["self"]
-        frame = frame.f_back
-    if model is None:
+    move = torch.nn.Module._apply.__code__
+    frames = [frame for frame, _ in traceback.walk_stack(None) if frame.f_code is move]
+    if not frames:
         return ""
+    model = frames[-1].f_locals["self"]
     tensors = [*model.parameters(), *model.buffers()]
     total, most = sum(t.nbytes for t in tensors), place.account.capacity
     if total <= most:
