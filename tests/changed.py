@@ -116,6 +116,8 @@ def of_file(name: str) -> frozenset[str]:
         found |= _below("course_lib")
     if "tests.answers" in sources[name] or "from tests import answers" in sources[name]:
         found |= _below("tests/right") | _below("tests/wrong")
+    if "course_lib/accelerators/hardware.py" in found:
+        found |= {f"course_lib/accelerators/{name}.csv" for name in ("gpus", "links")}
     return frozenset(found)
 
 

@@ -37,6 +37,7 @@ def test_a_file_that_is_read_is_needed():
     assert "tests/test_lessons.py" in dependents("notebooks/00_start_here.ipynb")
     assert "tests/test_vgpu_operators.py" in dependents("tests/tables/operators.json")
     assert "tests/test_handed_out.py" in dependents("tests/handed_out/points.json")
+    assert "tests/test_clock.py" in dependents("course_lib/accelerators/links.csv")
     template = "course_lib/grading/report/templates/base.html"
     assert "tests/test_grading_reports.py" in dependents(template)
 

@@ -143,8 +143,12 @@ def test_the_kth_call_of_a_group_meets_the_kth_call_of_the_same_group():
 
 
 def test_a_group_made_anew_starts_a_new_count():
-    first, second = collective(0, 2), collective(4, 9)
-    trace = merge({0: [first, second], 1: [collective(1, 2), collective(6, 9)]}, "")
+    groups = ("gloo:0.0", "gloo:0.1")
+    own, other = (
+        [collective(*at, group=group) for group, at in zip(groups, spans)]
+        for spans in (((0, 2), (4, 9)), ((1, 2), (6, 9)))
+    )
+    trace = merge({0: own, 1: other}, "")
     assert times(trace.select(0, "wait")) == [("wait", 0, 1), ("wait", 4, 6)]
 
 

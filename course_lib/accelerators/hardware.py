@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from numbers import Real
+from pathlib import Path
 
 from course_lib.errors import UsageError
 
@@ -43,81 +44,29 @@ class Link:
         return f"<Link {self.name}: {speed:g} GB/s, {delay:g} µs>"
 
 
-# a matrix multiplication of PyTorch may reach these peaks with nothing switched on:
-# float32 without TF32 (cuDNN's convolutions may use it: not counted), float64 on tensor
-# cores where there are any (cuBLAS documentation, Tensor Core Usage); never with 2:4
-# sparsity, so where a sheet states float16 "with sparsity" alone, half of it is here
 _DTYPES = ("float64", "float32", "float16", "bfloat16")
-# GB, GB/s, then TFLOP/s in the order of _DTYPES
-_GPUS = {
-    # the T4's sheet has no float64: Turing has a 32nd of float32. no bfloat16 in the
-    # tensor cores of T4 and V100: float32 does it, at best as fast. the T4's memory is
-    # also given as 320 GB/s. the V100 is the SXM2 board; 16 GB differ in nothing else
-    "T4": (16, 300, 8.1 / 32, 8.1, 65, 8.1),
-    "V100": (32, 900, 7.8, 15.7, 125, 15.7),
-    "A100": (40, 1555, 19.5, 19.5, 312, 312),
-    "A100-80GB": (80, 2039, 19.5, 19.5, 312, 312),
-    "H100": (80, 3350, 67, 67, 989.5, 989.5),
-    "H200": (141, 4800, 67, 67, 989.5, 989.5),
-    # an eighth of a DGX B200; the brief says "up to" 192 GB
-    "B200": (180, 8000, 40, 80, 2250, 2250),
-}
-_SHEETS = {
-    "T4": "NVIDIA T4 Tensor Core GPU, data sheet, 2019; float64: NVIDIA Turing GPU"
-    " Architecture, 2018; bfloat16: assumed as float32",
-    "V100": "NVIDIA V100 Tensor Core GPU, data sheet, 2020 (SXM2, 32 GB);"
-    " bfloat16: assumed as float32",
-    "A100": "NVIDIA A100 Tensor Core GPU, data sheet, 2020 (SXM, 40 GB)",
-    "A100-80GB": "NVIDIA A100 Tensor Core GPU, data sheet, 2021 (SXM, 80 GB)",
-    "H100": "NVIDIA H100 Tensor Core GPU, data sheet, 2023 (SXM)",
-    "H200": "NVIDIA H200 Tensor Core GPU, data sheet, 2024 (SXM)",
-    "B200": "NVIDIA DGX B200, data sheet, 2024; FLOP/s: NVIDIA Blackwell Architecture"
-    " Technical Brief, 2024 (HGX B200)",
-}
 
 
-def _gpu(name):
-    memory, bandwidth, *peaks = _GPUS[name]
-    flops = {dtype: peak * 1e12 for dtype, peak in zip(_DTYPES, peaks)}
-    return DataSheet(name, memory * 10**9, bandwidth * 1e9, flops, _SHEETS[name])
+def _rows(table):
+    """The rows of a table that lies beside this module, with its comments left out."""
+    text = Path(__file__).with_name(table).read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return csv.DictReader(lines)
 
 
-GPUS = {name: _gpu(name) for name in _GPUS}
+def _gpu(row):
+    flops = {dtype: float(row[dtype]) * 1e12 for dtype in _DTYPES}
+    memory, bandwidth = int(row["GB"]) * 10**9, float(row["GB/s"]) * 1e9
+    return DataSheet(row["name"], memory, bandwidth, flops, row["source"])
 
-# no data sheet states the latency of a message. NVIDIA's own library reckons with these
-# for one step of a ring, whatever the generation of the link; one copy may be faster
-# or slower, the order of magnitude holds
-_NVLINK, _PCIE, _NETWORK = 3.4e-6, 5.7e-6, 14e-6
-_NCCL = "latency: NVIDIA NCCL 2, src/graph/tuning.cc, 2025 (ring, protocol Simple)"
-# an idle Linux alone takes 10 µs of it (Larsen, Sarangam, Huggahalli, Kulkarni, 2009,
-# Architectural Breakdown of End-to-End Latency in a TCP/IP Network)
-_TCP = 30e-6
-_ASSUMED = "latency: assumed, the order of magnitude of TCP/IP"
-_PCI = "PCI-SIG, PCI Express Base Specification"
-# GB/s in one direction, latency, source of the bandwidth, source of the latency
-_LINKS = {
-    # 16 lanes of 8, 16 and 32 GT/s; 128 of 130 bits are data
-    "PCIe3": (15.75, _PCIE, f"{_PCI} 3.0, 2010, x16", _NCCL),
-    "PCIe4": (31.5, _PCIE, f"{_PCI} 4.0, 2017, x16", _NCCL),
-    "PCIe5": (63, _PCIE, f"{_PCI} 5.0, 2019, x16", _NCCL),
-    # all links of one GPU, half of what its sheet adds up over both directions. a pair
-    # has them all through a switch only: two V100 in a DGX-1 share one or two of six
-    "NVLink2": (150, _NVLINK, _SHEETS["V100"].partition(";")[0], _NCCL),
-    "NVLink3": (300, _NVLINK, _SHEETS["A100"], _NCCL),
-    "NVLink4": (450, _NVLINK, _SHEETS["H100"], _NCCL),
-    "NVLink5": (900, _NVLINK, _SHEETS["B200"].partition(";")[0], _NCCL),
-    # one port of 200 or 400 Gb/s per GPU
-    "InfiniBand-HDR": (25, _NETWORK, "NVIDIA ConnectX-6, user manual, 2019", _NCCL),
-    "InfiniBand-NDR": (50, _NETWORK, "NVIDIA ConnectX-7, user manual, 2022", _NCCL),
-    "Ethernet-10G": (1.25, _TCP, "IEEE 802.3ae, 2002", _ASSUMED),
-    "Ethernet-25G": (3.125, _TCP, "IEEE 802.3by, 2016", _ASSUMED),
-    "Ethernet-100G": (12.5, _TCP, "IEEE 802.3ba, 2010", _ASSUMED),
-    "ideal": (inf, 0.0, "assumed, a thought experiment", "latency: assumed"),
-}
-LINKS = {
-    name: Link(name, speed * 1e9, latency, f"bandwidth: {source}; {delay}")
-    for name, (speed, latency, source, delay) in _LINKS.items()
-}
+
+def _link(row):
+    bandwidth, latency = float(row["GB/s"]) * 1e9, float(row["latency"])
+    return Link(row["name"], bandwidth, latency, row["source"])
+
+
+GPUS = {gpu.name: gpu for gpu in map(_gpu, _rows("gpus.csv"))}
+LINKS = {link.name: link for link in map(_link, _rows("links.csv"))}
 
 # other names, written as _plain writes them
 _ALIASES = {

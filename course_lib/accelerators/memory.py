@@ -63,12 +63,12 @@ class Memory:
 class Allocation:
     """Bytes that one storage takes up on a device, from `taken` to `freed` seconds."""
 
-    __slots__ = ("bytes", "freed", "kind", "owner", "taken")
+    __slots__ = ("bytes", "freed", "kind", "taken")
 
     def __init__(self, count: int, taken: float):
         self.bytes, self.taken, self.freed = count, taken, None
         # a tensor may turn out to be a parameter or a gradient after it was made
-        self.kind, self.owner = "activations", None
+        self.kind = "activations"
 
 
 class Account:

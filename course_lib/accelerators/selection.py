@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import traceback
-import types
 from numbers import Real
 
 import torch
@@ -103,8 +102,8 @@ def _show_errors_as_on_cuda():
 
 # IPython calls it in this way
 def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
-    short = _without_own(trace)
-    shell.showtraceback((kind, error.with_traceback(short), short), tb_offset=tb_offset)
+    _end_before_own(trace)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     while kind is torch.OutOfMemoryError and error is not None:
         _clear(trace)
         error = error.__cause__ or error.__context__
@@ -114,25 +113,20 @@ def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
 def _clear(trace):
     """Let go of the variables of all functions in a traceback."""
     traceback.clear_frames(trace)
-    while trace is not None:
+    for frame, _ in traceback.walk_tb(trace):
         # who has shown them may have left a copy in the frame; reading renews it
-        _ = trace.tb_frame.f_locals
-        trace = trace.tb_next
+        _ = frame.f_locals
 
 
-def _without_own(trace):
-    """A traceback that ends where the learner or PyTorch asked for an operator."""
-    entries = []
-    while trace is not None:
-        entries.append(trace)
-        trace = trace.tb_next
-    while len(entries) > 1 and _own(entries[-1]):
-        entries.pop()
-    short = None
-    for entry in reversed(entries):
-        place = entry.tb_frame, entry.tb_lasti, entry.tb_lineno
-        short = types.TracebackType(short, *place)
-    return short
+def _end_before_own(trace):
+    """Let a traceback end where the learner or PyTorch asked for an operator."""
+    last = entry = trace
+    while entry is not None:
+        if not _own(entry):
+            last = entry
+        entry = entry.tb_next
+    # so the frames after it go, and the tensors that they hold
+    last.tb_next = None
 
 
 def _own(entry):

@@ -70,10 +70,8 @@ def _write(path, value):
         with open(handle, "wb") as file:
             torch.save(value, file)
         os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(part)
-        raise
+    finally:
+        Path(part).unlink(missing_ok=True)  # it is in its place if all went well
 
 
 def _sweep_up(place):

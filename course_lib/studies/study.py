@@ -27,11 +27,8 @@ class Study:
     def best(self) -> dict:
         """For each batch size its best rate, and the steps of each seed with it."""
         best = {}
-        for size, table in self.steps.items():
-            whole = {
-                rate: row for rate, row in zip(self.rates, table) if None not in row
-            }
-            if whole:
+        for size in self.steps:
+            if whole := self._whole(size):
                 rate = min(whole, key=lambda rate: sum(whole[rate]))
                 best[size] = rate, whole[rate]
         return best
@@ -43,16 +40,17 @@ class Study:
         """
         ranges = {}
         for size, (_, steps) in self.best().items():
-            mean = statistics.mean(steps)
             error = statistics.stdev(steps) / len(steps) ** 0.5 if steps[1:] else 0
-            table = zip(self.rates, self.steps[size])
-            good = [
-                rate
-                for rate, row in table
-                if None not in row and statistics.mean(row) <= mean + error
-            ]
+            most = statistics.mean(steps) + error
+            whole = self._whole(size).items()
+            good = [rate for rate, row in whole if statistics.mean(row) <= most]
             ranges[size] = min(good), max(good)
         return ranges
+
+    def _whole(self, size) -> dict:
+        """The rows of a batch size in which every seed reached the target, by rate."""
+        rows = zip(self.rates, self.steps[size])
+        return {rate: row for rate, row in rows if None not in row}
 
     def dumps(self) -> str:
         """It as JSON, a line per row of numbers, for `load`."""
@@ -84,13 +82,12 @@ class Study:
                 continue
             rate, steps = best[size]
             mean = sum(steps) / len(steps)
-            each = ", ".join(f"{count:,}" for count in steps)
+            counts = f"{mean:,.0f}", f"{mean * size:,.0f}"
             yield (
                 f"{size:,}",
                 f"{rate:.3g}",
-                each,
-                f"{mean:,.0f}",
-                f"{mean * size:,.0f}",
+                ", ".join(map("{:,}".format, steps)),
+                *counts,
             )
 
 

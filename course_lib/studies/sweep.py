@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -60,11 +61,14 @@ def sweep(
 def _run(make, sets, plan, *, show=None):
     data = tuple(map(_tensors, sets))
     _refuse(plan, len(data[0][1]))
+
+    def compute():
+        # as plain values and tensors, which is what can be kept
+        runs = stacked.train(make, data, plan, show=show)
+        return {**vars(runs), "plan": asdict(runs.plan)}
+
     with _settled():
-        name = cache.digest(_content(make, data, plan))
-        value = cache.fetch(
-            name, lambda: _as_dict(stacked.train(make, data, plan, show=show))
-        )
+        value = cache.fetch(cache.digest(_content(make, data, plan)), compute)
     return Runs(**value | {"plan": Plan(**value["plan"])})
 
 
@@ -93,11 +97,6 @@ def _settled():
         torch.set_num_threads(threads)
 
 
-def _as_dict(runs):
-    """Runs as plain values and tensors, which is what can be kept."""
-    return {**vars(runs), "plan": asdict(runs.plan)}
-
-
 def _content(make, data, plan):
     """All that the result depends on: engine, plan, data, and what each model is."""
     yield Path(stacked.__file__).read_text(encoding="utf-8")
@@ -107,8 +106,7 @@ def _content(make, data, plan):
         for rate in plan.rates
     ]
     yield replace(plan, rates=rates)
-    for images, labels in data:
-        yield from (images, labels)
+    yield from chain.from_iterable(data)
     for seed in range(plan.seeds):
         model = make(seed)
         stacked.refuse(model)

@@ -42,7 +42,8 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
         torch.cuda.memory._record_memory_history(enabled=None)
         events, transfers = read(_chrome(profiler))
         memory = held + list(memory_changes(history))
-        finish(Trace(tuple(events), _source(), tuple(transfers), tuple(memory)))
+        source = f"measured: {len(_gpus())} × {torch.cuda.get_device_name(0)}"
+        finish(Trace(tuple(events), source, tuple(transfers), tuple(memory)))
 
 
 def _synchronize() -> None:
@@ -55,11 +56,6 @@ def _chrome(profiler) -> list[dict]:
         path = Path(folder, "trace.json")
         profiler.export_chrome_trace(str(path))
         return json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-
-
-def _source() -> str:
-    count = torch.cuda.device_count()
-    return f"measured: {count} × {torch.cuda.get_device_name(0)}"
 
 
 def _held() -> list[Change]:
@@ -104,11 +100,11 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
 def _ends(row) -> tuple[str, str] | None:
     """Where a copy goes from and to; None if both are the same GPU."""
     args, name = row["args"], row["name"]
-    own = f"cuda:{args['device']}"
+    device = f"cuda:{args['device']}"
     if "HtoD" in name:
-        return "cpu", own
+        return "cpu", device
     if "DtoH" in name:
-        return own, "cpu"
+        return device, "cpu"
     if "fromDevice" in args and args["fromDevice"] != args["toDevice"]:
         return f"cuda:{args['fromDevice']}", f"cuda:{args['toDevice']}"
     return None
@@ -124,12 +120,11 @@ def _launches(rows) -> dict[int, float]:
     return {row["args"].get("correlation"): row["ts"] for row in runtime}
 
 
-def memory_changes(history: Iterable[Iterable[Mapping]]) -> Iterator[Change]:
+def memory_changes(history: list[list[Mapping]]) -> Iterator[Change]:
     """What was taken and freed, of the allocator's history: a list of rows per GPU.
 
     The allocator does not know kinds: all count as activations.
     """
-    history = [list(rows) for rows in history]
     times = [row["time_us"] for rows in history for row in rows]
     zero = min(times, default=0)
     signs = {"alloc": 1, "free_completed": -1}

@@ -100,13 +100,13 @@ def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
 
 def outermost(spans: Iterable) -> list:
     """Return the spans that no other span of their thread contains, by start."""
-    ends, kept = {}, []
+    ends, outer = {}, []
     for span in sorted(spans, key=lambda span: (span.start, -span.stop)):
         thread = getattr(span, "thread", 0)
         if span.start >= ends.get(thread, 0):
             ends[thread] = span.stop
-            kept.append(span)
-    return kept
+            outer.append(span)
+    return outer
 
 
 def cut_out(ops: Iterable[Op], holes: Iterable[Op]) -> Iterator[Op]:
@@ -194,7 +194,7 @@ def communication(
     barriers = [host for host in hosts if "monitored" in host.name]
     runs = [op for op in ops if op.name.startswith(RUNS)]
     runs = [run for run in runs if not within(barriers, run.start)] + barriers
-    marks, seen, messages = {}, Counter(), outermost(messages)
+    marks, counts, messages = {}, Counter(), outermost(messages)
     for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
         # gloo's thread notes the end after it told the waiting one, which may use the
         # core meanwhile
@@ -204,16 +204,14 @@ def communication(
         name = _collective((host or run).name)
         if name in ("send", "recv"):
             message = within(messages, run.launch or run.start)
-            mark = _mark(
-                "communicate", name, run, bytes=message.bytes if message else 0
-            )
+            fields = {"bytes": message.bytes if message else 0}
         elif call:
             group = f"{call.backend}:{call.group}.{call.generation}"
-            identity = {"group": group, "sequence": call.number}
-            mark = _mark("communicate", name, run, bytes=call.bytes, **identity)
+            fields = {"bytes": call.bytes, "group": group, "sequence": call.number}
         else:
-            seen[name] += 1
-            mark = _mark("communicate", name, run, group=name, sequence=seen[name])
+            counts[name] += 1
+            fields = {"group": name, "sequence": counts[name]}
+        mark = _mark("communicate", name, run, **fields)
         key = host if call and host else run
         marks[key] = _together(marks[key], mark) if key in marks else mark
     return sorted(marks.values(), key=lambda mark: mark.start)

@@ -8,21 +8,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter
 
 import torch
 from torch.autograd import _profiler_enabled
 from torch.autograd.profiler import profile
 
 from course_lib.accelerators.phases import patch, watch
-from course_lib.tracing import flight_recorder
+from course_lib.tracing import flight_recorder, profiler
 from course_lib.tracing.merge import Mark
-from course_lib.tracing.profiler import (
-    Span,
-    communication,
-    phases,
-    read_ops,
-    segments,
-)
+from course_lib.tracing.profiler import Span
 
 LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
 SECONDS = 10.0  # of recording; the next training step after that is not recorded
@@ -31,16 +26,6 @@ _TAKEN = (
     "nothing was recorded: another profiler ran in the block, and PyTorch runs one at "
     "a time. Take it out, or launch without trace=True."
 )
-
-
-class Recording:
-    """What one rank did: `events`, plain marks for `merge`."""
-
-    def __init__(self):
-        self.events: tuple[Mark, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"<Recording of {len(self.events)} marks>"
 
 
 @contextmanager
@@ -55,29 +40,30 @@ def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Recordin
     # kineto prints its start and stop on stderr; 20,000 collectives can be told apart
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "20000")
-    recording = Recording()
     cuda = torch.cuda.is_initialized() if cuda is None else cuda
-    session = _Session(cuda=cuda, limit=limit)
+    recording = Recording(cuda=cuda, limit=limit)
     with ExitStack() as stack:
-        _watch_messages(session, stack)
-        session.start()
+        for name in ("send", "recv", "recv_anysource"):
+            place = torch.distributed.ProcessGroup, name
+            patch(stack, place, partial(_message, recording.messages))
+        recording.start()
         try:
-            with watch(session.phase):
+            with watch(recording.phase):
                 yield recording
         finally:
-            session.stop()
-            marks = sorted(session.marks, key=lambda mark: mark.start)
-            recording.events = tuple(marks)
+            recording.stop()
 
 
-class _Session:
-    """The running profiler and what the hooks saw meanwhile."""
+class Recording:
+    """What one rank did: at the end `events`, plain marks for `merge`."""
 
     def __init__(self, *, cuda: bool, limit: int):
         self.cuda, self.limit, self.cut = cuda, limit, None
-        self.marks, self.messages, self.phases = [], [], []
+        self.events: tuple[Mark, ...] = ()
+        self.messages, self.phases = [], []
 
     def start(self) -> None:
+        """Begin to profile."""
         device = "cuda" if self.cuda else None
         self.profile = profile(use_kineto=True, use_device=device)
         self.since, self.until = time.time_ns(), None
@@ -100,17 +86,17 @@ class _Session:
         if len(events) > self.limit:
             self.cut = events[self.limit].start_ns()
         now = self.cut or self.until
-        if self.cut:
-            self.marks.append(Mark("cut", "", now / 1e9, now / 1e9))
-        ops = list(read_ops(events[: self.limit], cuda=self.cuda))
-        spans = self.phases + phases(op for op in ops if op.note)
+        cut = [Mark("cut", "", now / 1e9, now / 1e9)] if self.cut else []
+        ops = list(profiler.read_ops(events[: self.limit], cuda=self.cuda))
+        spans = self.phases + profiler.phases(op for op in ops if op.note)
         calls = flight_recorder.read(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
         awaited = [span for span in spans if ddp and span.name == "backward"]
-        self.marks += segments(ops, spans)
-        self.marks += communication(ops, calls, self.messages, awaited=awaited)
+        done = profiler.segments(ops, spans)
+        sent = profiler.communication(ops, calls, self.messages, awaited=awaited)
+        self.events = tuple(sorted(cut + done + sent, key=attrgetter("start")))
 
     @contextmanager
     def phase(self, name: str, module) -> Iterator[None]:
@@ -125,18 +111,10 @@ class _Session:
         self.phases.append(Span(name, start, time.time_ns()))
 
 
-def _watch_messages(session: _Session, stack: ExitStack) -> None:
-    """Let sends and receives tell the session, until the stack closes."""
-    if torch.distributed.is_available():
-        for name in ("send", "recv", "recv_anysource"):
-            owner = torch.distributed.ProcessGroup
-            patch(stack, (owner, name), partial(_message, session))
-
-
-def _message(session: _Session, original: Callable, /, *args, **kwargs):
+def _message(messages: list[Span], original: Callable, /, *args, **kwargs):
     tensors = args[1] if len(args) > 1 else ()
     start, payload = time.time_ns(), sum(tensor.nbytes for tensor in tensors)
     try:
         return original(*args, **kwargs)
     finally:
-        session.messages.append(Span("message", start, time.time_ns(), payload))
+        messages.append(Span("message", start, time.time_ns(), payload))

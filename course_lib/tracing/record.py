@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from course_lib.accelerators.clock import Clock, Launches
-from course_lib.accelerators.memory import Account, Transfer, changes
+from course_lib.accelerators.memory import Account, changes
 from course_lib.accelerators.phases import Phase, labels, watch
 from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
@@ -74,50 +74,42 @@ class _Phases:
 
 
 def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
-    names = machine.clock.names
-    transfers = tuple(_moved(copy, launches.start) for copy in launches.transfers)
-    events = [
-        *_computing(launches, names),
-        *(e for t in transfers for e in both_ends(t)),
+    names, zero = machine.clock.names, launches.start
+    transfers = [
+        replace(copy, start=copy.start - zero, stop=copy.stop - zero)
+        for copy in launches.transfers
     ]
+    events = list(_computing(launches, names))
+    for transfer in transfers:
+        events += both_ends(transfer)
     memory = []
     for name, account in zip(names, accounts):
         account.settle()
-        memory += changes(name, account.history, launches.start)
+        memory += changes(name, account.history, zero)
         account.history = None
-    _assign(result, Trace(tuple(events), machine.source, transfers, tuple(memory)))
+    _assign(
+        result, Trace(tuple(events), machine.source, tuple(transfers), tuple(memory))
+    )
 
 
 def _assign(result: Trace, filled: Trace) -> None:
     # a trace is frozen for who reads it; this one was given out before its end
-    for field in ("events", "source", "transfers", "memory"):
-        object.__setattr__(result, field, getattr(filled, field))
+    vars(result).update(vars(filled))
 
 
 def _computing(launches: Launches, names) -> Iterator[Event]:
     """One event for operators of one phase that follow each other without a gap."""
     names_of = labels((index, phase) for index, _, _, phase in launches.operators)
+    runs = [[] for _ in names]  # for each device: first start, last stop, phase
+    for index, start, stop, phase in launches.operators:
+        last = runs[index][-1] if runs[index] else None
+        if last and phase is last[2] and start - last[1] < 1e-12:
+            start = runs[index].pop()[0]
+        runs[index].append((start, stop, phase))
     for index, name in enumerate(names):
-        run = None  # start, stop and phase of operators without a gap so far
-        for _, start, stop, phase in (
-            op for op in launches.operators if op[0] == index
-        ):
-            if run and phase is run[2] and start - run[1] < 1e-12:
-                run = run[0], stop, phase
-                continue
-            if run:
-                yield _event(run, name, names_of[index, run[2]], zero=launches.start)
-            run = start, stop, phase
-        if run:
-            yield _event(run, name, names_of[index, run[2]], zero=launches.start)
-
-
-def _event(run, device, label, *, zero):
-    return Event(device, "compute", label, run[0] - zero, run[1] - zero)
-
-
-def _moved(copy: Transfer, zero: float) -> Transfer:
-    return replace(copy, start=copy.start - zero, stop=copy.stop - zero)
+        for start, stop, phase in runs[index]:
+            label, zero = names_of[index, phase], launches.start
+            yield Event(name, "compute", label, start - zero, stop - zero)
 
 
 @contextmanager

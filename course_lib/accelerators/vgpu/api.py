@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from course_lib.accelerators.virtual import machine
@@ -24,65 +26,22 @@ class device:
         self.before = getattr(machine.current, "index", 0)
         if self.index is not None and self.index >= 0:
             machine.current.index = machine.place(self.index).index
-        return self
 
     def __exit__(self, *_):
         machine.current.index = self.before
 
 
-class Stream:
+class Stream(contextlib.nullcontext):
     """The one stream of a device: all that it can be asked for is done already."""
-
-    def __init__(self, device=None):
-        self.device = torch.device("vgpu", machine.place(index_of(device)).index)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def synchronize(self):
-        """Wait until the device has done its work."""
-        machine.clock.wait(self.device.index)
 
     def wait_stream(self, stream):
         """Nothing to do: copies wait for both devices already."""
-
-    wait_event = wait_stream
-
-
-class VirtualEvent:
-    """A point of modelled time on the current device."""
-
-    def __init__(self, enable_timing=False, **_):
-        self.time = None
-
-    def record(self, stream=None):
-        """Note when the device will have done what it was given so far."""
-        index = machine.place(stream.device.index if stream else None).index
-        clock = machine.clock
-        self.time = max(clock.host, clock.free[index])
-
-    def synchronize(self):
-        """Let the host wait for this point."""
-        machine.clock.host = max(machine.clock.host, self.time)
-
-    wait = synchronize
-
-    def query(self) -> bool:
-        """Whether the point is past."""
-        return self.time is not None and self.time <= machine.clock.host
-
-    def elapsed_time(self, end) -> float:
-        """Modelled milliseconds until another event."""
-        return (end.time - self.time) * 1e3
 
 
 class Api:
     """The module `torch.vgpu`."""
 
-    device, Event, Stream = device, VirtualEvent, Stream
+    device = device
 
     def is_available(self) -> bool:
         """Whether there are virtual GPUs."""
@@ -126,14 +85,6 @@ class Api:
 
     def empty_cache(self) -> None:
         """Nothing to do: what is freed is free at once."""
-
-    def current_stream(self, device=None) -> Stream:
-        """The one stream of a device."""
-        return Stream(device)
-
-    def stream(self, stream) -> Stream:
-        """A stream as a context, which changes nothing."""
-        return stream
 
     def get_device_name(self, device=None) -> str:
         """The GPU that a device models."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch.optim.optimizer import (
-    _foreach_supported_types,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim import optimizer
 from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
 )
@@ -40,9 +36,9 @@ def install() -> None:
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
     # optimizers then work on lists of parameters at once, as on CUDA
-    _foreach_supported_types.append(VirtualTensor)
-    register_optimizer_step_pre_hook(before_step)
-    register_optimizer_step_post_hook(after_step)
+    optimizer._foreach_supported_types.append(VirtualTensor)
+    optimizer.register_optimizer_step_pre_hook(before_step)
+    optimizer.register_optimizer_step_post_hook(after_step)
     serve()
     _serve_accelerator()
     data = property(tensors.get_data, tensors.set_data)
@@ -57,13 +53,13 @@ def install() -> None:
 
 def _serve_accelerator():
     """Let nn.DataParallel ask `torch.accelerator` for streams and current devices."""
-    for name, own in (
+    for name, function in (
         ("current_stream", Stream),
         ("device_index", device),
         ("device_count", lambda: machine.count),
         ("current_device_index", lambda: machine.place(None).index),
     ):
-        setattr(torch.accelerator, name, own)
+        setattr(torch.accelerator, name, function)
     torch.nn.parallel._functions._get_stream = lambda device: None
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type

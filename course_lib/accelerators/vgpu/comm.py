@@ -13,11 +13,7 @@ import types
 from contextlib import contextmanager
 
 import torch
-from torch._utils import (
-    _flatten_dense_tensors,
-    _take_tensors,
-    _unflatten_dense_tensors,
-)
+from torch import _utils
 from torch.nn.parallel import comm
 
 from course_lib.accelerators.virtual import machine
@@ -94,14 +90,14 @@ def _broadcast(tensor, devices):
 
 def _broadcast_coalesced(tensors, devices, buffer_size=_BUFFER):
     copies = [{} for _ in devices]
-    for bucket in _take_tensors(tensors, buffer_size):
-        flat = _flatten_dense_tensors(bucket) if len(bucket) > 1 else bucket[0]
+    for bucket in _utils._take_tensors(tensors, buffer_size):
+        flat = _utils._flatten_dense_tensors(bucket) if len(bucket) > 1 else bucket[0]
         for index, own in zip(devices, copies, strict=True):
             moved = bucket
             if _device(index) != flat.device:
-                sent = flat.to(_device(index))
-                several = len(bucket) > 1
-                moved = _unflatten_dense_tensors(sent, bucket) if several else [sent]
+                moved = [flat.to(_device(index))]
+                if len(bucket) > 1:
+                    moved = _utils._unflatten_dense_tensors(*moved, bucket)
             own |= {id(tensor): copy for tensor, copy in zip(bucket, moved)}
     return [[own[id(tensor)] for tensor in tensors] for own in copies]
 

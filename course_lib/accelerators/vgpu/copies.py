@@ -5,14 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.accelerators.clock import HOST
-from course_lib.accelerators.vgpu.operators import (
-    CPU,
-    TRAITS,
-    aten,
-    charge,
-    place_of,
-    run,
-)
+from course_lib.accelerators.vgpu.operators import CPU, TRAITS, charge, place_of, run
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
     block_of,
@@ -20,6 +13,8 @@ from course_lib.accelerators.vgpu.tensors import (
     wrap,
 )
 from course_lib.accelerators.virtual import machine
+
+aten = torch.ops.aten
 
 
 def _convert(func, args, kwargs):

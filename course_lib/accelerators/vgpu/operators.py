@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 import torch
@@ -96,10 +95,8 @@ def run(func, args, kwargs):
 
 def _with_lazy_bits(func, /, *args, **kwargs):
     # a dispatch from Python leaves these out; operators that conjugate inside need them
-    keys = torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative
-    with contextlib.ExitStack() as stack:
-        for key in keys:
-            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+    keys, guard = torch._C.DispatchKey, torch._C._SetExcludeDispatchKeyGuard
+    with guard(keys.Conjugate, False), guard(keys.Negative, False):
         return func(*args, **kwargs)
 
 

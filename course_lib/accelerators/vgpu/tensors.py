@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
+import traceback
 from collections import OrderedDict
 
 import torch
@@ -13,7 +13,8 @@ from course_lib.accelerators.vgpu.labels import mark_unfinished
 from course_lib.accelerators.virtual import Device, binary, machine, shortage
 
 _make = torch.Tensor._make_wrapper_subclass
-_DATA = torch._C.TensorBase.data
+get_data = torch._C.TensorBase.data.__get__  # the tensor without its history
+_set_data = torch._C.TensorBase.data.__set__
 
 
 class Block:
@@ -86,8 +87,8 @@ class VirtualTensor(torch.Tensor):
     def __reduce_ex__(self, protocol):
         """Travel as a tensor of the CPU that is put back on the device."""
         if self._is_param:
-            made = self.detach(), self.requires_grad, OrderedDict()
-            return torch._utils._rebuild_parameter, made
+            parts = self.detach(), self.requires_grad, OrderedDict()
+            return torch._utils._rebuild_parameter, parts
         data = (self.elem, self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
 
@@ -110,18 +111,11 @@ class VirtualTensor(torch.Tensor):
 
 def wrap(elem, block):
     """A tensor of a virtual GPU around one of the CPU."""
-    made = _make(
-        VirtualTensor,
-        elem.size(),
-        elem.stride(),
-        elem.storage_offset(),
-        None,
-        elem.dtype,
-        elem.layout,
-        block.device,
-    )
-    made.elem, made.block = elem, block
-    return made
+    size, stride, offset = elem.size(), elem.stride(), elem.storage_offset()
+    dtype, layout, device = elem.dtype, elem.layout, block.device
+    tensor = _make(VirtualTensor, size, stride, offset, None, dtype, layout, device)
+    tensor.elem, tensor.block = elem, block
+    return tensor
 
 
 def storage_of(elem):
@@ -154,13 +148,11 @@ def refuse(place, count):
 
 def _too_large(place):
     """How many devices the model needs that is being moved; "" if it could fit."""
-    frame, model = sys._getframe(), None
-    while frame is not None:
-        if frame.f_code is torch.nn.Module._apply.__code__:
-            model = frame.f_locals["self"]
-        frame = frame.f_back
-    if model is None:
+    move = torch.nn.Module._apply.__code__
+    frames = [frame for frame, _ in traceback.walk_stack(None) if frame.f_code is move]
+    if not frames:
         return ""
+    model = frames[-1].f_locals["self"]
     tensors = [*model.parameters(), *model.buffers()]
     total, most = sum(t.nbytes for t in tensors), place.account.capacity
     if total <= most:
@@ -190,22 +182,17 @@ def relabel(tensor):
         torch._C._set_meta_in_tls_dispatch_include(meta)
 
 
-def get_data(tensor):
-    """The tensor without its history, as torch.Tensor.data."""
-    return _DATA.__get__(tensor)
-
-
 def set_data(tensor, new):
     """Take over the numbers and the device of another tensor: `module.to` does this."""
     if type(tensor) is type(new) is VirtualTensor:
-        _DATA.__set__(tensor, new)
+        _set_data(tensor, new)
         tensor.elem, tensor.block = new.elem, new.block
         if tensor._is_param:
             tensor._is_param = True  # its new memory is that of a parameter
     elif VirtualTensor in (type(tensor), type(new)):
         _swap(tensor, torch.nn.Parameter(new, tensor.requires_grad))
     else:
-        _DATA.__set__(tensor, new)
+        _set_data(tensor, new)
 
 
 def _swap(parameter, new):
