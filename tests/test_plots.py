@@ -486,7 +486,7 @@ def test_replicated_parts_are_counted():
 def test_partial_sums_are_hatched_and_named():
     ax = plot_sharding((4, 4), Partial(), 4)
     hatched = [patch.get_hatch() for patch in ax.patches if patch.get_hatch()]
-    assert len(hatched) == texts(ax).count("partial sum") == 4
+    assert len(hatched) == 4
     assert title(ax).endswith("each is a partial sum: add those of 4 ranks")
     plain = plot_sharding((4, 4), Shard(0), 4)
     assert not any(patch.get_hatch() for patch in plain.patches)
