@@ -220,17 +220,14 @@ def test_memory_without_a_device_is_told_the_next_step():
 # --- memory over time
 
 
-def test_every_device_has_a_panel_with_the_same_scales():
-    panels = plot_memory_over_time(STEP)
-    assert len(panels) == 2
-    assert panels[0].get_ylim() == panels[1].get_ylim()
-    assert panels[0].get_xlim() == panels[1].get_xlim() == (0, 4)
-    names = [next(t for t in texts(panel) if "peak" in t) for panel in panels]
-    assert names == ["vgpu:0\npeak 8 kB", "vgpu:1\npeak 1.5 kB"]
+def test_the_fullest_device_is_drawn_and_named():
+    ax = plot_memory_over_time(STEP)
+    assert ax.get_xlim() == (0, 4) and ax.get_ylim() == pytest.approx((0, 8.8))
+    assert "vgpu:0\npeak 8 kB" in texts(ax)
 
 
 def test_kinds_are_stacked_and_each_level_lasts_until_the_next_change():
-    ax = plot_memory_over_time(STEP)[0]
+    ax = plot_memory_over_time(STEP)
     areas = {area.get_label(): area.get_paths()[0] for area in ax.collections}
     assert list(areas) == ["parameters", "activations"]
     held = [areas["activations"].contains_point((t, 5)) for t in (0.5, 1.5, 2.5, 3.5)]
@@ -243,12 +240,12 @@ def test_kinds_are_stacked_and_each_level_lasts_until_the_next_change():
 
 
 def test_the_peak_is_marked_and_told_with_its_device_time_and_kind():
-    panels = plot_memory_over_time(STEP)
-    (peak,) = (line for line in panels[0].lines if line.get_label() == "peak")
+    ax = plot_memory_over_time(STEP)
+    (peak,) = (line for line in ax.lines if line.get_label() == "peak")
     assert peak.get_xydata() == pytest.approx(np.array([[1, 8]]))
-    first, second = title(panels[0]).split("\n")
+    first, second = title(ax).split("\n")
     assert first == "vgpu:0 peaks at 8 kB after 1 ms, 75 % of it activations"
-    assert second == "vgpu:1 peaks at 1.5 kB"
+    assert second == "of 2 devices it is the fullest, the least peaks at 1.5 kB"
 
 
 def test_a_peak_of_no_duration_counts():
@@ -258,25 +255,26 @@ def test_a_peak_of_no_duration_counts():
 
 
 def test_a_window_starts_with_what_is_held_there():
-    ax = plot_memory_over_time(STEP.between(1.5e-3, 3.5e-3))[0]
+    ax = plot_memory_over_time(STEP.between(1.5e-3, 3.5e-3))
     assert ax.get_xlim() == pytest.approx((0, 2))
     assert title(ax).startswith("vgpu:0 peaks at 8 kB at the start")
 
 
-def test_a_device_that_only_computes_has_an_empty_panel():
-    panels = plot_memory_over_time(changes("0 1 gradients 700"))
-    assert "vgpu:0\nempty" in texts(panels[0]) and not panels[0].collections
-    assert title(panels[0]).startswith("vgpu:1 peaks at 700 B at the start")
+def test_a_device_that_only_computes_counts_as_empty():
+    first, second = title(plot_memory_over_time(changes("0 1 gradients 700"))).split(
+        "\n"
+    )
+    assert first.startswith("vgpu:1 peaks at 700 B at the start")
+    assert second.endswith("the least peaks at 0 B")
 
 
-def test_panels_of_several_devices_do_not_fit_one_axes():
-    _, ax = matplotlib.pyplot.subplots()
-    with pytest.raises(ValueError, match="memory of 2 devices on one axes.*Leave out"):
-        plot_memory_over_time(STEP, ax=ax)
+def test_a_trace_that_ends_with_nothing_held_is_drawn_as_such():
+    ax = plot_memory_over_time(changes("0 0 parameters 0"))
+    assert title(ax) == "No device holds anything" and "vgpu:0\nempty" in texts(ax)
 
 
-def test_the_alt_text_of_panels_tells_every_peak_and_the_source():
-    figure = plot_memory_over_time(STEP)[0].figure
+def test_the_alt_text_tells_every_peak_and_the_source():
+    figure = plot_memory_over_time(STEP).figure
     page = figure._repr_mimebundle_()[0]["text/html"]
     assert "vgpu:1 1.5 kB after 2 ms: parameters 1 kB, activations 500 B" in page
     assert "bytes counted, time modelled: 2 × A100, NVLink3." in page

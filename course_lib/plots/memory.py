@@ -32,11 +32,9 @@ def plot_memory(memory, *, ax=None):
     ax.set(xlim=(0, right * scale), xlabel=f"memory ({unit})")
     if not any(totals):
         ax.set_xticks([0])
-    parts = [[held.get(kind, 0) for kind in KINDS] for held in memory.held.values()]
+    parts = list(map(_by_kind, memory.held.values()))
     figure.legend(ax, kind_handles(zip(*parts, strict=True)))
-    alt = "; ".join(
-        f"{device}: {in_words(memory.held[device])}" for device in memory.held
-    )
+    alt = "; ".join(f"{d}: {in_words(held)}" for d, held in memory.held.items())
     figure.finish(ax, _title(memory), source=memory.source, alt=alt, below=36)
     _ends(ax, memory, lines, scale=scale)
     for row, counts in enumerate(parts):
@@ -55,6 +53,10 @@ def _check(memory):
             "cannot draw memory: no device is in it. Move the model to a device of "
             "devices(n) first, then ask for its memory."
         )
+
+
+def _by_kind(held):
+    return [held.get(kind, 0) for kind in KINDS]
 
 
 def _lines(memory, largest):
@@ -143,12 +145,12 @@ def _holding(totals, most):
     head = f"{most} holds {size(totals[most])}"
     rest = {device: total for device, total in totals.items() if device != most}
     if len(rest) > 2:
-        return f"{head}, the other {len(rest)} hold {size_range(rest.values())}"
+        return f"{head}, the other {len(rest)} hold {_size_range(rest.values())}"
     texts = (f"{d} {size(total) if total else 'nothing'}" for d, total in rest.items())
     return ", ".join([head, *texts])
 
 
-def size_range(counts):
+def _size_range(counts):
     """`4.2 MB`, or `2 MB to 4.2 MB`."""
     return " to ".join(dict.fromkeys([size(min(counts)), size(max(counts))]))
 
