@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import html
 import importlib.metadata
 import os
@@ -86,6 +87,14 @@ def _cells(finding):
 def doctor() -> Checkup:
     """A table of what this machine offers; CUDA is not initialized."""
     return Checkup(checks())
+
+
+def main(args: list[str]) -> int:
+    """Print what this machine offers; 1 if something necessary is missing."""
+    argparse.ArgumentParser("python -m course_lib doctor").parse_args(args)
+    checkup = doctor()
+    print(checkup.text(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return 1 if checkup.lacking else 0
 
 
 def checks() -> list[Finding]:
