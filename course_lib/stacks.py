@@ -46,15 +46,11 @@ def _file_name(file):
     named = shell.compile.format_code_name(file) if shell else None
     if named and named[0] == "Cell":
         return f"cell {named[1]}"
-    nearby = os.path.relpath(file) if os.path.isabs(file) and _folder_exists() else file
-    return file if nearby.startswith("..") else nearby
-
-
-def _folder_exists():
     try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
+        nearby = os.path.relpath(file) if os.path.isabs(file) else file
+    except FileNotFoundError:  # the working folder is gone
+        return file
+    return file if nearby.startswith("..") else nearby
 
 
 def source(frame: Frame, around: int = 1) -> list[str]:
