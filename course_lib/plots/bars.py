@@ -68,9 +68,7 @@ def plot_bars(heights, *, ylabel, xlabel="", title="", source="measured", ax=Non
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.margins(y=0.12)
     figure.grid(ax, "y")
-    # bars without a label are named "_container0" by matplotlib
-    named = [bar for bar in ax.containers if not bar.get_label().startswith("_")]
-    figure.legend(ax, named)
+    figure.legend(ax, ax.containers)
     below = 20 + 16 * bool(xlabel) + 14 * max(name.count("\n") for name in names)
     figure.finish(ax, title, source=source, alt="; ".join(alt), below=below)
     _write(ax, drawn, width)
