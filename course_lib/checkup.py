@@ -128,21 +128,23 @@ def _torch(gpus):
         import torch
         import torch.distributed as dist
     except (ImportError, OSError) as error:
-        return _without_torch(error)
+        return [
+            Finding("torch", "", f"no lesson runs: {error}", "make setup"),
+            Finding("gloo", "", "ranks on CPUs cannot talk", "make setup"),
+            Finding("nccl", "", "ranks on GPUs cannot talk", "make setup"),
+        ]
     here = dist.is_available()
+    gloo = "in torch" if here and dist.is_gloo_available() else ""
     return [
         _build(torch, gpus),
-        _gloo(here and dist.is_gloo_available()),
+        _unless(gloo, Finding("gloo", gloo, "ranks on CPUs cannot talk", _REINSTALL)),
         _nccl(here and dist.is_nccl_available(), gpus),
     ]
 
 
-def _without_torch(error):
-    return [
-        Finding("torch", "", f"no lesson runs: {error}", "make setup"),
-        Finding("gloo", "", "ranks on CPUs cannot talk", "make setup"),
-        Finding("nccl", "", "ranks on GPUs cannot talk", "make setup"),
-    ]
+def _unless(good, finding):
+    """The finding, of which cost and remedy go if it is good as it is."""
+    return Finding(finding.name, finding.found) if good else finding
 
 
 def _build(torch, gpus):
@@ -162,20 +164,11 @@ def _build(torch, gpus):
     )
 
 
-def _gloo(here):
-    if here:
-        return Finding("gloo", "in torch")
-    return Finding("gloo", "", "ranks on CPUs cannot talk", _REINSTALL)
-
-
 def _nccl(here, gpus):
-    if here:
-        return Finding("nccl", "in torch")
+    cost, remedy = "nothing here: it needs GPUs", "torch brings it, without CPU=1"
     if gpus:
-        return Finding("nccl", "", "ranks on GPUs cannot talk", _REINSTALL)
-    return Finding(
-        "nccl", "", "nothing here: it needs GPUs", "torch brings it, without CPU=1"
-    )
+        cost, remedy = "ranks on GPUs cannot talk", _REINSTALL
+    return Finding("nccl", "in torch") if here else Finding("nccl", "", cost, remedy)
 
 
 def _jupyterlab():
@@ -208,19 +201,15 @@ def _kind(gpu):
 def _cores(usable):
     total = os.cpu_count() or usable
     count = f"{usable} of {total}" if usable < total else f"{usable}"
-    if usable >= 4:
-        return Finding("cores", count)
     cost = "more ranks than cores take turns: no speed-up to see"
-    return Finding("cores", count, cost, "a machine or container with 4")
+    remedy = "a machine or container with 4"
+    return _unless(usable >= 4, Finding("cores", count, cost, remedy))
 
 
 def _memory(usable):
     size = f"{usable / _GIB:.1f} GiB"
-    if usable >= 4 * _GIB:
-        return Finding("memory", size)
-    return Finding(
-        "memory", size, "launches of many ranks may be killed", "4 GiB or more"
-    )
+    cost = "launches of many ranks may be killed"
+    return _unless(usable >= 4 * _GIB, Finding("memory", size, cost, "4 GiB or more"))
 
 
 def _shared_memory():
@@ -229,19 +218,17 @@ def _shared_memory():
     except OSError:
         return Finding("/dev/shm", "", "DataLoader workers are slower", "Linux, or WSL")
     space = f"{disk.free / _GIB:.2f} of {disk.total / _GIB:.2f} GiB free"
-    if disk.free >= _GIB / 4:
-        return Finding("/dev/shm", space)
-    cost = "DataLoader workers die of 'Bus error'"
+    remedy = "ls -lt /dev/shm; delete leftovers"
     if disk.total < _GIB:
-        return Finding("/dev/shm", space, cost, "docker run --shm-size=2g ...")
-    return Finding("/dev/shm", space, cost, "ls -lt /dev/shm; delete leftovers")
+        remedy = "docker run --shm-size=2g ..."
+    lack = Finding("/dev/shm", space, "DataLoader workers die of 'Bus error'", remedy)
+    return _unless(disk.free >= _GIB / 4, lack)
 
 
 def _openmpi(text):
-    version = re.search(r"Open MPI\) (\S+)", text)
-    if version:
-        return Finding("OpenMPI", version[1])
-    return Finding("OpenMPI", "", "cells with mpirun cannot run", _apt("openmpi-bin"))
+    version = next(iter(re.findall(r"Open MPI\) (\S+)", text)), "")
+    cost = "cells with mpirun cannot run"
+    return _unless(version, Finding("OpenMPI", version, cost, _apt("openmpi-bin")))
 
 
 def _bwrap():
@@ -257,11 +244,8 @@ def _bwrap():
 
 def _chromium():
     path = next(filter(None, map(shutil.which, _BROWSERS)), "")
-    if path:
-        return Finding("Chromium", path)
-    return Finding(
-        "Chromium", "", "make test skips the browser tests", _apt("chromium")
-    )
+    cost = "make test skips the browser tests"
+    return _unless(path, Finding("Chromium", path, cost, _apt("chromium")))
 
 
 def _apt(package):
