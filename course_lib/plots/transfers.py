@@ -152,7 +152,7 @@ def _sending(sent):
 
 def _by_name(counts):
     """The bytes of each operation; of many the two that move the most, and the rest."""
-    shown = counts.most_common(3 if len(counts) == 3 else 2)
-    rest = counts.total() - sum(count for _, count in shown)
-    texts = [f"{name} {size(count)}" for name, count in shown]
+    largest = counts.most_common(3 if len(counts) == 3 else 2)
+    rest = counts.total() - sum(count for _, count in largest)
+    texts = [f"{name} {size(count)}" for name, count in largest]
     return ", ".join([*texts, f"the rest {size(rest)}"] if rest else texts)
