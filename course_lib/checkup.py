@@ -149,19 +149,16 @@ def _unless(good, finding):
 
 def _build(torch, gpus):
     version = str(torch.__version__)
-    if not gpus:
-        return Finding("torch", version)
-    if not torch.version.cuda:
+    if gpus and not torch.version.cuda:
         cost = "built for CPUs: the GPUs are not used"
         return Finding("torch", version, cost, _REINSTALL)
     # asked in another process, because the answer initializes CUDA
     code = "import torch; print(torch.cuda.is_available())"
-    if host.answer(sys.executable, "-c", code, seconds=120).strip() == "True":
+    if not gpus or "True" in host.answer(sys.executable, "-c", code, seconds=120):
         return Finding("torch", version)
     cost = f"its CUDA {torch.version.cuda} does not start: the GPUs are not used"
-    return Finding(
-        "torch", version, cost, "a newer NVIDIA driver: nvidia-smi names yours"
-    )
+    remedy = "a newer NVIDIA driver: nvidia-smi names yours"
+    return Finding("torch", version, cost, remedy)
 
 
 def _nccl(here, gpus):
