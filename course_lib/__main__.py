@@ -3,62 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import os
+import importlib
 import sys
 
-
-def doctor(args: list[str]) -> int:
-    """Print what this machine offers; 1 if something necessary is missing."""
-    argparse.ArgumentParser("python -m course_lib doctor").parse_args(args)
-    from course_lib.checkup import doctor as ask
-
-    table = ask()
-    print(table.text(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    return 1 if table.lacking else 0
-
-
-def run(args: list[str]) -> int:
-    """Run the code of lessons as `course_lib.authoring.execute` does."""
-    from course_lib.authoring import execute
-
-    return execute.main(args)
+# each with the module whose `main` runs it
+COMMANDS = {
+    "doctor": ("checkup", "what this machine offers, and how to get the rest"),
+    "run": ("authoring.execute", "execute notebooks; `run --help` says how"),
+    "grade": (
+        "grading.command",
+        "grade notebooks that were handed in; `grade --help` says how",
+    ),
+    "release": (
+        "authoring.release",
+        "make exercises from solutions; `release --help` says how",
+    ),
+    "draft": ("authoring.draft", "add the cells of a new exercise to a solution"),
+}
 
 
-def release(args: list[str]) -> int:
-    """Make exercises from solutions as `course_lib.authoring.release` does."""
-    from course_lib.authoring import release
-
-    return release.main(args)
-
-
-def grade(args: list[str]) -> int:
-    """Grade notebooks that were handed in as `course_lib.grading.command` does."""
+def _run(command, args):
+    """Run the module of a command, which is imported only now."""
     try:
-        from course_lib.grading import command
+        module = importlib.import_module(f"course_lib.{COMMANDS[command][0]}")
     except ImportError as error:
+        if command != "grade":
+            raise
         print(
             f"grading needs {error.name}. Install it: pip install -c constraints.txt"
             ' -e ".[grade]" (make grade does)',
             file=sys.stderr,
         )
         return 2
-    return command.main(args)
-
-
-def draft(args: list[str]) -> int:
-    """Add the cells of a new exercise as `course_lib.authoring.draft` does."""
-    from course_lib.authoring import draft
-
-    return draft.main(args)
-
-
-COMMANDS = {
-    "doctor": (doctor, "what this machine offers, and how to get the rest"),
-    "run": (run, "execute notebooks; `run --help` says how"),
-    "grade": (grade, "grade notebooks that were handed in; `grade --help` says how"),
-    "release": (release, "make exercises from solutions; `release --help` says how"),
-    "draft": (draft, "add the cells of a new exercise to a solution"),
-}
+    return module.main(args)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -76,7 +53,7 @@ def main(args: list[str] | None = None) -> int:
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    return COMMANDS[options.command][0](options.args)
+    return _run(options.command, options.args)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import html
 import importlib.metadata
 import os
@@ -88,6 +89,14 @@ def doctor() -> Checkup:
     return Checkup(checks())
 
 
+def main(args: list[str]) -> int:
+    """Print what this machine offers; 1 if something necessary is missing."""
+    argparse.ArgumentParser("python -m course_lib doctor").parse_args(args)
+    checkup = doctor()
+    print(checkup.text(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return 1 if checkup.lacking else 0
+
+
 def checks() -> list[Finding]:
     """One row per thing the course can use; looks at the machine, changes nothing."""
     gpus = host.gpus()
@@ -119,54 +128,44 @@ def _torch(gpus):
         import torch
         import torch.distributed as dist
     except (ImportError, OSError) as error:
-        return _without_torch(error)
+        return [
+            Finding("torch", "", f"no lesson runs: {error}", "make setup"),
+            Finding("gloo", "", "ranks on CPUs cannot talk", "make setup"),
+            Finding("nccl", "", "ranks on GPUs cannot talk", "make setup"),
+        ]
     here = dist.is_available()
+    gloo = "in torch" if here and dist.is_gloo_available() else ""
     return [
         _build(torch, gpus),
-        _gloo(here and dist.is_gloo_available()),
+        _unless(gloo, Finding("gloo", gloo, "ranks on CPUs cannot talk", _REINSTALL)),
         _nccl(here and dist.is_nccl_available(), gpus),
     ]
 
 
-def _without_torch(error):
-    return [
-        Finding("torch", "", f"no lesson runs: {error}", "make setup"),
-        Finding("gloo", "", "ranks on CPUs cannot talk", "make setup"),
-        Finding("nccl", "", "ranks on GPUs cannot talk", "make setup"),
-    ]
+def _unless(good, finding):
+    """The finding, of which cost and remedy go if it is good as it is."""
+    return Finding(finding.name, finding.found) if good else finding
 
 
 def _build(torch, gpus):
     version = str(torch.__version__)
-    if not gpus:
-        return Finding("torch", version)
-    if not torch.version.cuda:
+    if gpus and not torch.version.cuda:
         cost = "built for CPUs: the GPUs are not used"
         return Finding("torch", version, cost, _REINSTALL)
     # asked in another process, because the answer initializes CUDA
     code = "import torch; print(torch.cuda.is_available())"
-    if host.answer(sys.executable, "-c", code, seconds=120).strip() == "True":
+    if not gpus or "True" in host.answer(sys.executable, "-c", code, seconds=120):
         return Finding("torch", version)
     cost = f"its CUDA {torch.version.cuda} does not start: the GPUs are not used"
-    return Finding(
-        "torch", version, cost, "a newer NVIDIA driver: nvidia-smi names yours"
-    )
-
-
-def _gloo(here):
-    if here:
-        return Finding("gloo", "in torch")
-    return Finding("gloo", "", "ranks on CPUs cannot talk", _REINSTALL)
+    remedy = "a newer NVIDIA driver: nvidia-smi names yours"
+    return Finding("torch", version, cost, remedy)
 
 
 def _nccl(here, gpus):
-    if here:
-        return Finding("nccl", "in torch")
+    cost, remedy = "nothing here: it needs GPUs", "torch brings it, without CPU=1"
     if gpus:
-        return Finding("nccl", "", "ranks on GPUs cannot talk", _REINSTALL)
-    return Finding(
-        "nccl", "", "nothing here: it needs GPUs", "torch brings it, without CPU=1"
-    )
+        cost, remedy = "ranks on GPUs cannot talk", _REINSTALL
+    return Finding("nccl", "in torch") if here else Finding("nccl", "", cost, remedy)
 
 
 def _jupyterlab():
@@ -199,19 +198,15 @@ def _kind(gpu):
 def _cores(usable):
     total = os.cpu_count() or usable
     count = f"{usable} of {total}" if usable < total else f"{usable}"
-    if usable >= 4:
-        return Finding("cores", count)
     cost = "more ranks than cores take turns: no speed-up to see"
-    return Finding("cores", count, cost, "a machine or container with 4")
+    remedy = "a machine or container with 4"
+    return _unless(usable >= 4, Finding("cores", count, cost, remedy))
 
 
 def _memory(usable):
     size = f"{usable / _GIB:.1f} GiB"
-    if usable >= 4 * _GIB:
-        return Finding("memory", size)
-    return Finding(
-        "memory", size, "launches of many ranks may be killed", "4 GiB or more"
-    )
+    cost = "launches of many ranks may be killed"
+    return _unless(usable >= 4 * _GIB, Finding("memory", size, cost, "4 GiB or more"))
 
 
 def _shared_memory():
@@ -220,19 +215,17 @@ def _shared_memory():
     except OSError:
         return Finding("/dev/shm", "", "DataLoader workers are slower", "Linux, or WSL")
     space = f"{disk.free / _GIB:.2f} of {disk.total / _GIB:.2f} GiB free"
-    if disk.free >= _GIB / 4:
-        return Finding("/dev/shm", space)
-    cost = "DataLoader workers die of 'Bus error'"
+    remedy = "ls -lt /dev/shm; delete leftovers"
     if disk.total < _GIB:
-        return Finding("/dev/shm", space, cost, "docker run --shm-size=2g ...")
-    return Finding("/dev/shm", space, cost, "ls -lt /dev/shm; delete leftovers")
+        remedy = "docker run --shm-size=2g ..."
+    lack = Finding("/dev/shm", space, "DataLoader workers die of 'Bus error'", remedy)
+    return _unless(disk.free >= _GIB / 4, lack)
 
 
 def _openmpi(text):
-    version = re.search(r"Open MPI\) (\S+)", text)
-    if version:
-        return Finding("OpenMPI", version[1])
-    return Finding("OpenMPI", "", "cells with mpirun cannot run", _apt("openmpi-bin"))
+    version = next(iter(re.findall(r"Open MPI\) (\S+)", text)), "")
+    cost = "cells with mpirun cannot run"
+    return _unless(version, Finding("OpenMPI", version, cost, _apt("openmpi-bin")))
 
 
 def _bwrap():
@@ -248,11 +241,8 @@ def _bwrap():
 
 def _chromium():
     path = next(filter(None, map(shutil.which, _BROWSERS)), "")
-    if path:
-        return Finding("Chromium", path)
-    return Finding(
-        "Chromium", "", "make test skips the browser tests", _apt("chromium")
-    )
+    cost = "make test skips the browser tests"
+    return _unless(path, Finding("Chromium", path, cost, _apt("chromium")))
 
 
 def _apt(package):

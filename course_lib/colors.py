@@ -4,8 +4,6 @@ The hues are those of Okabe and Ito, "Color Universal Design" (2008),
 https://jfly.uni-koeln.de/color/.
 """
 
-import operator
-
 # neighbours differ in lightness too, so that the roles survive a grey print: for that
 # the pink is lighter than theirs
 ROLE_COLORS = {
@@ -35,43 +33,22 @@ MEMORY_COLORS = {
     "activations": "#9fd4f2",
 }
 DARK = "#333333"  # of lines that bound something
-# the second round of ranks is mixed with black, the third with white
-_ROUNDS = ((0.0, 0), (0.45, 0), (0.5, 255))
-
-
-def _channels(color):
-    """Red, green and blue of "#rrggbb", each 0 to 255."""
-    digits = color[1:] if isinstance(color, str) and color[:1] == "#" else ""
-    try:
-        red, green, blue = bytes.fromhex(digits)
-    except ValueError:
-        raise ValueError(
-            f"cannot read the colour {color!r}: expected '#rrggbb', such as '#0072B2'."
-        ) from None
-    return red, green, blue
-
-
-def _index(rank):
-    """The number of a rank; a device such as "cuda:1" counts as 1, "cuda" as 0."""
-    if isinstance(rank, str):
-        number = rank.rpartition(":")[2]
-        return int(number) if number.isdecimal() else 0
-    if hasattr(rank, "__index__") and operator.index(rank) >= 0:
-        return operator.index(rank)
-    raise ValueError(
-        f"cannot colour rank {rank!r}: expected 0 or more, or a device as 'cuda:1'."
-    )
 
 
 def rank_color(rank):
-    """The colour "#rrggbb" of a rank or device: 24 differ, then they repeat.
+    """The colour "#rrggbb" of a rank or device: 8 differ, then they repeat.
 
-    As a background it goes with `text_color`; as text on white, yellow is too light.
+    A device such as "cuda:1" counts as 1, "cuda" as 0. As a background it goes with
+    `text_color`; as text on white, yellow is too light.
     """
-    turn, place = divmod(_index(rank), len(RANK_COLORS))
-    share, target = _ROUNDS[turn % len(_ROUNDS)]
-    mixed = (round(c + (target - c) * share) for c in _channels(RANK_COLORS[place]))
-    return "#" + "".join(f"{c:02x}" for c in mixed)
+    if isinstance(rank, str):
+        index = rank.rpartition(":")[2]
+        rank = int(index) if index.isdecimal() else 0
+    elif not hasattr(rank, "__index__") or rank < 0:
+        raise ValueError(
+            f"cannot colour rank {rank!r}: expected 0 or more, or a device as 'cuda:1'."
+        )
+    return RANK_COLORS[rank % len(RANK_COLORS)]
 
 
 def role(kind, name=""):
@@ -89,7 +66,7 @@ def role(kind, name=""):
 
 def luminance(color):
     """Relative luminance of "#rrggbb", 0 for black to 1 for white (WCAG 2.1)."""
-    shares = (c / 255 for c in _channels(color))
+    shares = (c / 255 for c in bytes.fromhex(color[1:]))
     linear = (
         s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares
     )

@@ -59,17 +59,17 @@ def _in_cell():
     from IPython.display import display, update_display
 
     place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
-    shown = False
+    visible = False
 
     def write(text, share):
-        nonlocal shown
-        put, shown = (update_display if shown else display), True
+        nonlocal visible
+        put, visible = (update_display if visible else display), True
         put(_bundle(text, share), raw=True, display_id=place)
 
     try:
         yield write
     finally:
-        if shown:
+        if visible:
             # an output without data is drawn as nothing
             update_display({}, raw=True, display_id=place)
 

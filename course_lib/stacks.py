@@ -43,18 +43,14 @@ def place(frame: Frame) -> str:
 def _file_name(file):
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    named = shell.compile.format_code_name(file) if shell else None
-    if named and named[0] == "Cell":
-        return f"cell {named[1]}"
-    nearby = os.path.relpath(file) if os.path.isabs(file) and _folder_exists() else file
-    return file if nearby.startswith("..") else nearby
-
-
-def _folder_exists():
+    cell = shell.compile.format_code_name(file) if shell else None
+    if cell and cell[0] == "Cell":
+        return f"cell {cell[1]}"
     try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
+        nearby = os.path.relpath(file) if os.path.isabs(file) else file
+    except FileNotFoundError:  # the working folder is gone
+        return file
+    return file if nearby.startswith("..") else nearby
 
 
 def source(frame: Frame, around: int = 1) -> list[str]:
@@ -73,9 +69,9 @@ def show_stack(frames: list[Frame]) -> list[str]:
     """The learner's lines of a stack with source, outermost first, the rest folded."""
     learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
     # a function that calls itself stands there once
-    shown = list(dict.fromkeys(frames[number] for number in learners))[-3:]
+    latest = list(dict.fromkeys(frames[number] for number in learners))[-3:]
     lines = []
-    for frame in shown:
+    for frame in latest:
         times = sum(frames[number] == frame for number in learners)
         again = f" ({times} times)" if times > 1 else ""
         lines += [f"  {place(frame)}{again}", *source(frame)]

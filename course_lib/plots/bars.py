@@ -55,25 +55,23 @@ def plot_bars(heights, *, ylabel, xlabel="", title="", source="measured", ax=Non
         raise UsageError("cannot draw bars: found none, expected {name: height}")
     ax = figure.axes(ax, 3.2)
     width = 0.8 / len(series)
-    alt, drawn = [], []
+    alt, every_bar = [], []
     for i, (label, bars) in enumerate(series.items()):
         shift = (i - (len(series) - 1) / 2) * width
         bars = {name: _bar(names.index(name) + shift, bars[name]) for name in bars}
         _draw(ax, bars.values(), width=0.94 * width, color=rank_color(i), label=label)
-        alt.append(f"{label}: {_told(bars)}".removeprefix(": "))
-        drawn += bars.values()
+        alt.append(f"{label}: {_alt(bars)}".removeprefix(": "))
+        every_bar += bars.values()
     wrap = textwrap.TextWrapper(_LETTERS // len(names) + 1, break_on_hyphens=False)
     names = [wrap.fill(str(name)) for name in names]
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.margins(y=0.12)
     figure.grid(ax, "y")
-    # bars without a label are named "_container0" by matplotlib
-    named = [bar for bar in ax.containers if not bar.get_label().startswith("_")]
-    figure.legend(ax, named)
+    figure.legend(ax, ax.containers)
     below = 20 + 16 * bool(xlabel) + 14 * max(name.count("\n") for name in names)
     figure.finish(ax, title, source=source, alt="; ".join(alt), below=below)
-    _write(ax, drawn, width)
+    _write(ax, every_bar, width)
     return ax
 
 
@@ -116,7 +114,7 @@ def _write(ax, bars, width):
         ax.annotate(str(bar), (bar.x, bar.top), xytext=(0, 3), **style)
 
 
-def _told(bars):
+def _alt(bars):
     """Every bar in words."""
     return listed(f"{name}: {bar}{_seeds(bar)}" for name, bar in bars.items())
 

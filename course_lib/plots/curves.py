@@ -67,9 +67,7 @@ def plot_curves(
     ax.set(xlabel=xlabel, ylabel=ylabel)
     figure.grid(ax)
     _scale(ax, log, sorted({x for curve in lines.values() for x in curve.x}))
-    # a line without a label is named "_child0" by matplotlib
-    named = [line for line in handles if not line.get_label().startswith("_")]
-    figure.legend(ax, named)
+    figure.legend(ax, handles)
     alt = [*map(_ends, lines.items()), *map(_places, marks.items())]
     return figure.finish(ax, title, source=source, alt="; ".join(alt), below=36)
 

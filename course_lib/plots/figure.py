@@ -74,7 +74,9 @@ def grid(ax, axis="both"):
 
 
 def legend(ax, handles):
-    """A legend between the title and the data; none without handles."""
+    """A legend between the title and the data, of those handles that have a label."""
+    # what has none is named "_child0" or "_container0" by matplotlib
+    handles = [handle for handle in handles if handle.get_label()[:1] != "_"]
     if not handles:
         return
     ax.legend(

@@ -1,8 +1,5 @@
 """The figure of memory: what fills each device."""
 
-import textwrap
-from typing import NamedTuple
-
 from matplotlib.patches import Patch
 
 from course_lib.accelerators.memory import KINDS, Memory
@@ -12,128 +9,80 @@ from course_lib.plots import figure
 from course_lib.text import byte_unit, listed, size
 
 _NEAR = 3  # a capacity up to so many times the largest bar is drawn as a line
-_LABEL = 66  # points of a row's name, so that title and legend keep their room
-
-
-class _Row(NamedTuple):
-    """One device of one label: bytes in the order of `KINDS`, and the capacity."""
-
-    name: str
-    y: float
-    parts: list
-    capacity: float | None
-
-    @property
-    def total(self):
-        return sum(self.parts)
-
-    @property
-    def text(self):
-        """How much is held, of how much."""
-        of = f" of {size(self.capacity)}" if self.capacity else ""
-        return size(self.total) + of
-
-    def line(self, largest):
-        """The capacity, if it is near enough to be drawn as a line."""
-        near = self.capacity and self.capacity <= _NEAR * largest
-        return self.capacity if near else None
 
 
 @figure.styled
 def plot_memory(memory, *, ax=None):
     """One row per device: bytes by kind, stacked; the capacity as a dark line.
 
-    `memory` is what `memory(model, optimizer)` returns, or a dict of those by label:
-    `plot_memory({"before": first, "after": second})` compares them.
+    `memory` is what `memory(model, optimizer)` returns.
     """
-    groups = _groups(memory)
-    rows, heads = _rows(groups)
-    largest = max(row.total for row in rows)
-    lines = [row.line(largest) for row in rows]
-    right = max([largest, *filter(None, lines)]) or 1
+    _check(memory)
+    totals = [memory.total(device) for device in memory.held]
+    lines = _lines(memory, max(totals))
+    right = max([*totals, *lines.values()]) or 1
     unit_bytes, unit = byte_unit(right)
     scale = 1 / unit_bytes
-    ax = figure.axes(ax, 1.6 + (rows[-1].y + 1) * (0.46 if len(rows) <= 8 else 0.34))
-    _memory_axes(ax, rows, heads, lined=any(lines))
+    rows = len(totals)
+    ax = figure.axes(ax, 1.6 + rows * (0.46 if rows <= 8 else 0.34))
+    figure.rows(ax, list(memory.held))
+    if lines:  # a line needs room for its word above the first row
+        ax.set_ylim(top=-0.85)
+    figure.grid(ax, "x")
     ax.set(xlim=(0, right * scale), xlabel=f"memory ({unit})")
-    if not largest:
+    if not any(totals):
         ax.set_xticks([0])
-    figure.legend(ax, kind_handles(zip(*(row.parts for row in rows), strict=True)))
-    title, alt = _captions(groups)
-    source = "; ".join(dict.fromkeys(memory.source for memory in groups.values()))
-    figure.finish(ax, title, source=source, alt=alt, below=36)
-    _ends(ax, rows, lines, scale=scale)
-    for row in rows:
-        _stack(ax, row, scale=scale)
+    parts = list(map(_by_kind, memory.held.values()))
+    figure.legend(ax, kind_handles(zip(*parts, strict=True)))
+    alt = "; ".join(f"{d}: {in_words(held)}" for d, held in memory.held.items())
+    figure.finish(ax, _title(memory), source=memory.source, alt=alt, below=36)
+    _ends(ax, memory, lines, scale=scale)
+    for row, counts in enumerate(parts):
+        _stack(ax, row, counts, scale=scale)
     return ax
 
 
-def _groups(memory):
-    """`{label: Memory}` of what was given, after a check; no label for one alone."""
-    groups = {"": memory} if isinstance(memory, Memory) else memory
-    values = groups.values() if isinstance(groups, dict) else [groups]
-    if not all(isinstance(value, Memory) for value in values):
+def _check(memory):
+    if not isinstance(memory, Memory):
         raise UsageError(
             f"cannot draw the memory of {type(memory).__name__}: expected what "
-            "memory(model, optimizer) returns, or a dict of those by label."
+            "memory(model, optimizer) returns."
         )
-    groups = {str(label): value for label, value in groups.items() if value.held}
-    if not groups:
+    if not memory.held:
         raise UsageError(
             "cannot draw memory: no device is in it. Move the model to a device of "
             "devices(n) first, then ask for its memory."
         )
-    return groups
 
 
-def _rows(groups):
-    """All rows from top to bottom, and the heads of groups with the place of each.
-
-    A group of the one device that all have is a row by its label, if that is short.
-    """
-    devices = {device for memory in groups.values() for device in memory.held}
-    names = {label: textwrap.fill(label, 12) for label in groups}
-    words = [line for name in names.values() for line in name.split("\n")]
-    short = max(figure.text_width(word, 11) for word in words) <= _LABEL
-    by_label = len(devices) == 1 and short and "" not in groups
-    rows, heads, y = [], [], 0.0
-    for label, memory in groups.items():
-        if label and not by_label:
-            heads.append((label, y))
-            y += 0.6
-        for device, held in memory.held.items():
-            parts = [held.get(kind, 0) for kind in KINDS]
-            name = names[label] if by_label else device
-            rows.append(_Row(name, y, parts, memory.capacity.get(device)))
-            y += 1
-    return rows, heads
+def _by_kind(held):
+    return [held.get(kind, 0) for kind in KINDS]
 
 
-def _memory_axes(ax, rows, heads, *, lined):
-    figure.rows(ax, [row.name for row in rows])
-    ax.set_yticks([row.y for row in rows], [row.name for row in rows])
-    # a line needs room for its word above the first row
-    ax.set_ylim(rows[-1].y + 0.5, -0.85 if lined and not heads else -0.5)
-    figure.grid(ax, "x")
-    for label, y in heads:
-        style = {"va": "center", "fontsize": 11, "fontweight": "bold"}
-        ax.text(0, y, label, transform=ax.get_yaxis_transform(), **style)
+def _lines(memory, largest):
+    """`{row: capacity}` of those near enough to the largest bar to be drawn."""
+    capacities = enumerate(memory.capacity[device] for device in memory.held)
+    return {row: count for row, count in capacities if count <= _NEAR * largest}
 
 
-def _ends(ax, rows, lines, *, scale):
+def _ends(ax, memory, lines, *, scale):
     """Behind each bar, or its line of the capacity: how much of how much."""
-    ends = [scale * max(row.total, line or 0) for row, line in zip(rows, lines)]
-    _widen(ax, ends, [row.text for row in rows])
+    texts, ends = [], []
+    for row, device in enumerate(memory.held):
+        total, capacity = memory.total(device), memory.capacity[device]
+        texts.append(f"{size(total)} of {size(capacity)}")
+        ends.append(scale * max(total, lines.get(row, 0)))
+    _widen(ax, ends, texts)
     style = {"textcoords": "offset points", "va": "center_baseline"}
-    for row, end in zip(rows, ends, strict=True):
-        ax.annotate(row.text, (end, row.y), xytext=(5, 0), **style)
-    drawn = [(line * scale, row.y) for row, line in zip(rows, lines) if line]
-    for x, y in drawn:
+    for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
+        ax.annotate(text, (end, row), xytext=(5, 0), **style)
+    for row, capacity in lines.items():
         line = {"color": DARK, "lw": 3, "zorder": 3, "label": "capacity"}
-        ax.plot([x, x], [y - 0.4, y + 0.4], **line)
-    if drawn:
+        ax.plot([capacity * scale] * 2, [row - 0.4, row + 0.4], **line)
+    if lines:
+        row, capacity = next(iter(lines.items()))
         above = {"xytext": (0, 2), "textcoords": "offset points", "ha": "center"}
-        ax.annotate("capacity", (drawn[0][0], drawn[0][1] - 0.42), **above)
+        ax.annotate("capacity", (capacity * scale, row - 0.42), **above)
 
 
 def _widen(ax, ends, texts):
@@ -147,20 +96,20 @@ def _widen(ax, ends, texts):
     ax.set_xlim(0, right * max(need, 1))
 
 
-def _stack(ax, row, *, scale):
+def _stack(ax, row, counts, *, scale):
     """The kinds of one device side by side, each with its bytes where they fit."""
     wide, left = figure.points(ax)[0], 0.0
-    for kind, count in zip(KINDS, row.parts, strict=True):
+    for kind, count in zip(KINDS, counts, strict=True):
         if not count:
             continue
         width, color = count * scale, MEMORY_COLORS[kind]
         # an edge parts neighbours, but would wipe out a thin bar
         edge = "white" if width * wide > 5 else color
         style = {"color": color, "edgecolor": edge, "linewidth": 0.8, "label": kind}
-        ax.barh(row.y, width, 0.66, left=left, **style)
+        ax.barh(row, width, 0.66, left=left, **style)
         if figure.text_width(size(count)) + 6 <= width * wide:
             place = {"ha": "center", "va": "center_baseline", "clip_on": True}
-            middle = left + width / 2, row.y
+            middle = left + width / 2, row
             ax.text(*middle, size(count), color=text_color(color), **place)
         left += width
 
@@ -177,76 +126,33 @@ def kind_handles(bytes_by_kind):
 # --- words
 
 
-def _captions(groups):
-    """Title and alt text of `{label: Memory}`: who holds how much, and of what kind."""
-    parts = [
-        f"{label} {device}: {in_words(held)}".lstrip()
-        for label, memory in groups.items()
-        for device, held in memory.held.items()
-    ]
-    title = _compared(groups) if len(groups) > 1 else _single(*groups.values())
-    return title, "; ".join(parts)
-
-
-def _single(memory):
+def _title(memory):
+    """Who holds how much, and of what kind the fullest device holds most."""
     totals = {device: memory.total(device) for device in memory.held}
     most = max(totals, key=totals.get)
     if not totals[most]:
         return f"{listed(totals)} {'hold' if len(totals) > 1 else 'holds'} nothing"
     kind, share = largest_kind(memory.held[most])
     fact = f"on {most} the largest share is {kind}, {share}"
-    capacity = memory.capacity.get(most)
-    if capacity and totals[most] >= 0.8 * capacity:
+    capacity = memory.capacity[most]
+    if totals[most] >= 0.8 * capacity:
         fact += f"; {_share(totals[most], capacity)} full"
     return f"{_holding(totals, most)}\n{fact}"
 
 
 def _holding(totals, most):
     """`vgpu:0 holds 12.6 MB, vgpu:1 4.2 MB`, or the most and the rest."""
-    texts = {d: size(total) if total else "nothing" for d, total in totals.items()}
-    if len(texts) > 1 and len(set(texts.values())) == 1:
-        return f"Each of {len(texts)} devices holds {texts[most]}"
-    rest = [device for device in texts if device != most]
-    head = f"{most} holds {texts[most]}"
-    if len(rest) <= 2:
-        return head + "".join(f", {device} {texts[device]}" for device in rest)
-    return f"{head}, the other {len(rest)} hold {size_range([totals[d] for d in rest])}"
+    head = f"{most} holds {size(totals[most])}"
+    rest = {device: total for device, total in totals.items() if device != most}
+    if len(rest) > 2:
+        return f"{head}, the other {len(rest)} hold {_size_range(rest.values())}"
+    texts = (f"{d} {size(total) if total else 'nothing'}" for d, total in rest.items())
+    return ", ".join([head, *texts])
 
 
-def size_range(counts):
-    """`4.2 MB`, or `2 to 4.2 MB`."""
-    low, high = size(min(counts)), size(max(counts))
-    if low.split()[1] == high.split()[1] and low != high:
-        low = low.split()[0]
-    return high if low == high else f"{low} to {high}"
-
-
-def _compared(groups):
-    """The fullest device of each label, and the kind that changes most."""
-    fullest = {
-        label: max(map(memory.total, memory.held)) for label, memory in groups.items()
-    }
-    devices = {device for memory in groups.values() for device in memory.held}
-    who = devices.pop() if len(devices) == 1 else "Fullest device"
-    if len(fullest) <= 3:
-        each = ", ".join(f"{size(most)} ({label})" for label, most in fullest.items())
-    else:
-        low, high = (pick(fullest, key=fullest.get) for pick in (min, max))
-        each = f"{size(fullest[low])} ({low}) to {size(fullest[high])} ({high})"
-    return f"{who}: {each}\n{_change(*list(groups.values())[:: len(groups) - 1])}"
-
-
-def _change(first, last):
-    """The kind that differs most between two memories, summed over devices."""
-    sums = [
-        {k: sum(held.get(k, 0) for held in memory.held.values()) for k in KINDS}
-        for memory in (first, last)
-    ]
-    kind = max(KINDS, key=lambda k: abs(sums[1][k] - sums[0][k]))
-    before, after = (size(total[kind]) for total in sums)
-    if sums[0] == sums[1]:
-        return "in all as much of every kind"
-    return f"the largest change: {kind}, in all {before}, then {after}"
+def _size_range(counts):
+    """`4.2 MB`, or `2 MB to 4.2 MB`."""
+    return " to ".join(dict.fromkeys([size(min(counts)), size(max(counts))]))
 
 
 def _share(part, whole):

@@ -1,6 +1,5 @@
 """The figure of memory over time: how full each device is at each moment."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
@@ -8,15 +7,15 @@ from course_lib.accelerators.memory import KINDS
 from course_lib.colors import DARK, MEMORY_COLORS
 from course_lib.errors import UsageError
 from course_lib.plots import figure
-from course_lib.plots.memory import in_words, kind_handles, largest_kind, size_range
+from course_lib.plots.memory import in_words, kind_handles, largest_kind
 from course_lib.text import byte_unit, rank_order, size, unit_of
 
 
 @figure.styled
 def plot_memory_over_time(trace, *, ax=None):
-    """One panel per device: bytes by kind, stacked, at each moment of a trace.
+    """The device that is fullest: bytes by kind, stacked, at each moment of a trace.
 
-    Returns the axes, an array of them for several devices.
+    The title and the alt text tell the peaks of the others.
     """
     if trace is None or not trace.memory:
         raise UsageError(
@@ -24,26 +23,22 @@ def plot_memory_over_time(trace, *, ax=None):
             "a step on devices of devices(n), inside `with cl.trace() as trace:`."
         )
     start, stop, levels = _levels(trace)
-    panels = _panels(ax, levels)
-    scale, unit = unit_of(stop - start)
     peaks = {device: _peak(*levels[device], start) for device in levels}
-    highest = max(peak for peak, *_ in peaks.values()) or 1
+    fullest = max(peaks, key=lambda device: peaks[device][0])
+    times, held = levels[fullest]
+    highest = peaks[fullest][0] or 1
     unit_bytes, name = byte_unit(highest)
     factor = 1 / unit_bytes
-    for panel, device in zip(panels, levels, strict=True):
-        times, held = levels[device]
-        _area(panel, (times - start) * scale, held * factor)
-        _mark(panel, device, peaks[device], units=(scale, factor))
-        panel.set(xlim=(0, (stop - start) * scale), ylim=(0, 1.1 * highest * factor))
-    panels[-1].set_xlabel(f"time ({unit})")
-    if len(panels) > 1:
-        panels[0].figure.supylabel(f"memory ({name})", fontsize=11)
-    else:
-        panels[0].set_ylabel(f"memory ({name})")
-    every = np.concatenate([held for _, held in levels.values()], axis=1)
-    figure.legend(panels[0], kind_handles(every))
-    _finish(panels, _captions(peaks), figure.bytes_source(trace))
-    return panels if len(panels) > 1 else panels[0]
+    scale, unit = unit_of(stop - start)
+    ax = figure.axes(ax, 2.9)
+    _area(ax, (times - start) * scale, held * factor)
+    _mark(ax, fullest, peaks[fullest], units=(scale, factor))
+    ax.set(xlim=(0, (stop - start) * scale), ylim=(0, 1.1 * highest * factor))
+    ax.set(xlabel=f"time ({unit})", ylabel=f"memory ({name})")
+    figure.legend(ax, kind_handles(held))
+    title, alt = _captions(fullest, peaks)
+    source = figure.bytes_source(trace)
+    return figure.finish(ax, title, source=source, alt=alt, below=36)
 
 
 def _levels(trace):
@@ -72,20 +67,6 @@ def _peak(times, held, start):
     return int(total[i]), float(times[i] - start), kinds
 
 
-def _panels(ax, levels):
-    """One panel per device, with one scale of time and of bytes."""
-    if len(levels) == 1:
-        return np.array([figure.axes(ax, 2.9)])
-    if ax is not None:
-        raise UsageError(
-            f"cannot draw the memory of {len(levels)} devices on one axes: each needs "
-            "a panel of its own. Leave out `ax`."
-        )
-    height = 1.4 + len(levels) * (1.0 if len(levels) <= 4 else 0.7)
-    size, shared = (figure.WIDTH, height), {"sharex": True, "sharey": True}
-    return plt.subplots(len(levels), figsize=size, layout="constrained", **shared)[1]
-
-
 def _area(ax, times, held):
     """The kinds on top of each other, each level kept until the next change."""
     top = np.vstack([np.zeros(len(times)), held.cumsum(0)])
@@ -97,7 +78,7 @@ def _area(ax, times, held):
 
 
 def _mark(ax, device, peak, *, units):
-    """The name of the device and its peak, at the right of its panel."""
+    """The name of the device and its peak, at the right of the axes."""
     count, seconds, _ = peak
     ax.yaxis.set_major_locator(MaxNLocator(3))
     figure.grid(ax)
@@ -108,23 +89,12 @@ def _mark(ax, device, peak, *, units):
         ax.plot(*place, "o", color=DARK, ms=5, clip_on=False, label="peak")
 
 
-def _finish(panels, words, source):
-    """The title over the first panel, the source under the last."""
-    title, alt = words
-    if len(panels) == 1:
-        figure.finish(panels[0], title, source=source, alt=alt, below=36)
-        return
-    figure.finish(panels[0], title, alt=alt)
-    figure.finish(panels[-1], "", source=source, below=36)
-
-
 # --- words
 
 
-def _captions(peaks):
+def _captions(fullest, peaks):
     """Title and alt text of `{device: (bytes, seconds, held by kind)}`."""
-    most = max(peaks, key=lambda device: peaks[device][0])
-    peak, seconds, held = peaks[most]
+    peak, seconds, held = peaks[fullest]
     alt = "Peaks: " + "; ".join(
         f"{device} {size(count)} {_when(seconds)}: {in_words(held)}"
         for device, (count, seconds, held) in peaks.items()
@@ -132,12 +102,12 @@ def _captions(peaks):
     if not peak:
         return "No device holds anything", alt
     kind, share = largest_kind(held)
-    title = f"{most} peaks at {size(peak)} {_when(seconds)}, {share} of it {kind}"
-    rest = {device: peaks[device][0] for device in peaks if device != most}
-    if len(rest) == 1:
-        title += "".join(f"\n{d} peaks at {size(count)}" for d, count in rest.items())
-    elif rest:
-        title += f"\nthe other {len(rest)} peak at {size_range(rest.values())}"
+    title = f"{fullest} peaks at {size(peak)} {_when(seconds)}, {share} of it {kind}"
+    if len(peaks) > 1:
+        least = size(min(count for count, *_ in peaks.values()))
+        title += (
+            f"\nof {len(peaks)} devices it is the fullest, the least peaks at {least}"
+        )
     return title, alt
 
 

@@ -1,12 +1,11 @@
 """The figures of sharding: a row per rank of samples, a panel per rank of a tensor."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from course_lib.colors import DARK, rank_color, text_color
 from course_lib.errors import UsageError
@@ -14,20 +13,13 @@ from course_lib.plots import figure, tensor_parts
 from course_lib.text import extent, listed, many, rank_name, rank_noun
 
 _FEW = 100  # samples up to which cells are drawn apart
+_LINED = 32  # cells of a tensor in a row or column up to which lines part them
 _GREY = "#e0e0e0"
 _CENTRED = {"ha": "center", "va": "center_baseline"}
 
 
 @figure.styled
-def plot_sharding(
-    held,
-    placements=None,
-    world_size=None,
-    *,
-    num_samples=None,
-    mesh_dim_names=("dp", "tp"),
-    ax=None,
-):
+def plot_sharding(held, placements=None, world_size=None, *, num_samples=None, ax=None):
     """Which rank holds which sample, or which slice of a tensor.
 
     `plot_sharding(indices_by_rank)`: one list of indices per rank, or a dict by rank;
@@ -44,7 +36,7 @@ def plot_sharding(
             "world_size, such as plot_sharding((8, 4), Shard(0), 4)."
         )
     tensor = tensor_parts.checked(held, placements, world_size)
-    return _plot_tensor(tensor, mesh_dim_names, ax=ax)
+    return _plot_tensor(tensor, ax=ax)
 
 
 # --- samples
@@ -141,122 +133,72 @@ def _which(marked):
 # --- a tensor
 
 
-class _Panel(NamedTuple):
-    """Where one rank's picture of the tensor stands, in inches, y downward."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-    shape: tuple  # rows and columns of cells
-
-
-def _plot_tensor(tensor, names, *, ax):
+def _plot_tensor(tensor, *, ax):
+    """A panel per rank, laid out as the mesh; of a tensor of one dimension a strip."""
     shape, placements, mesh = tensor
     held = tensor_parts.slices(*tensor)
-    short = tensor_parts.short(shape, placements, names)
-    title, alt = _tensor_captions(tensor, held, short)
-    panels, height = _strips(shape, mesh) if len(shape) == 1 else _tiles(shape, mesh)
+    title, alt = _tensor_captions(tensor, held)
+    # inches of one panel, and from one to the next
+    across = min(mesh[-1], 4 * len(mesh)) if len(shape) == 2 else 1
+    room = figure.ACROSS / across
+    size = (min(room - 0.2, 1.7), 1.2) if len(shape) == 2 else (4.4, 0.3)
+    down = size[1] + 0.62
+    height = math.ceil(len(held) / across) * down
     ax = figure.canvas(ax, height, margins=0.5 + 0.2 * len(figure.wrap(title)))
-    partial = any(tensor_parts.kind(placement) == "Partial" for placement in placements)
-    for rank, (panel, parts) in enumerate(zip(panels, held, strict=True)):
-        _tile(ax, panel, rank=rank, parts=parts, partial=partial)
-        _name(ax, panel, rank=rank, text=_indices(shape, parts), mesh=mesh)
+    hatch = "//" if any(tensor_parts.kind(p) == "Partial" for p in placements) else None
+    for rank, parts in enumerate(held):
+        row, column = divmod(rank, across)
+        corner = np.array((column * room, row * down + 0.24))
+        _tile(ax, shape, parts, rank=rank, box=(corner, size), hatch=hatch)
+        above = _coordinates(rank, mesh, width=size[0])
+        ax.text(*corner - (0, 0.05), above, va="bottom", fontsize=11)
+        below = _indices(shape, parts)
+        ax.text(*corner + (0, size[1] + 0.05), below, va="top", fontsize=11)
     source = "computed by torch.chunk's rule, as DTensor cuts"
     return figure.finish(ax, title, source=source, alt=alt, below=6)
 
 
-def _strips(shape, mesh):
-    """One row per rank for a tensor of one dimension; the panels and their height."""
-    ranks = math.prod(mesh)
-    panels = [_Panel(0.8, 0.46 * r, 4.4, 0.36, (1, *shape)) for r in range(ranks)]
-    return panels, 0.46 * ranks
+def _tile(ax, shape, parts, *, rank, box, hatch):
+    """The whole tensor in grey, the rank's own slice in its colour, cell by cell."""
+    rows, columns = (1, *shape)[-2:]
+    (top, bottom), (left, right) = ((0, 1), *parts)[-2:]
+    corner, (width, height) = box
+    cells = Affine2D().scale(width / columns, height / rows).translate(*corner)
+    cells += ax.transData
+    whole = {"facecolor": _GREY, "label": "tensor"}
+    ax.add_patch(Rectangle((0, 0), columns, rows, transform=cells, **whole))
+    slice_ = (left, top), right - left, bottom - top
+    color = {"facecolor": rank_color(rank), "hatch": hatch, "linewidth": 0}
+    ax.add_patch(Rectangle(*slice_, transform=cells, label=f"rank {rank}", **color))
+    white = {"color": "white", "linewidth": 1, "transform": cells}
+    if columns <= _LINED:
+        ax.vlines(range(1, columns), 0, rows, **white)
+    if rows <= _LINED:
+        ax.hlines(range(1, rows), 0, columns, **white)
+    # a dark edge, for yellow on grey is hard to see
+    edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
+    ax.add_patch(Rectangle(*slice_, transform=cells, **edge))
 
 
-def _tiles(shape, mesh):
-    """Panels laid out as the mesh for two dimensions; the panels and their height."""
-    ranks = math.prod(mesh)
-    columns = min(mesh[-1], 8 if len(mesh) == 2 else 4)
-    lines = math.ceil(ranks / columns)
-    room = figure.ACROSS / columns - 0.2
-    cell = min(room / shape[1], (1.7 if lines == 1 else 1.4) / shape[0])
-    width, height = cell * shape[1], max(cell * shape[0], 0.4)
-    # a narrow tensor is drawn up to twice as wide, so that words fit
-    width = max(width, min(2 * width, room, 1.35), 0.5)
-    across = min(max(width, 1.25) + 0.15, room) + 0.2
-    down = height + 0.62
-    places = [divmod(rank, columns) for rank in range(ranks)]
-    panels = [
-        _Panel(c * across, r * down + 0.24, width, height, shape) for r, c in places
-    ]
-    return panels, down * lines
-
-
-def _tile(ax, panel, *, rank, parts, partial):
-    """The whole tensor in grey, the rank's own slice in its colour."""
-    x, y, width, height, (rows, columns) = panel
-    (top, bottom), (left, right) = parts if len(parts) == 2 else ((0, 1), *parts)
-    high, wide = height / rows, width / columns
-    whole = Rectangle((x, y), width, height, facecolor=_GREY, label="tensor")
-    corner, size = (x + left * wide, y + top * high), (right - left, bottom - top)
-    part = Rectangle(corner, size[0] * wide, size[1] * high, label=f"rank {rank}")
-    part.set(facecolor=rank_color(rank), hatch="//" if partial else None, linewidth=0)
-    ax.add_patch(whole)
-    ax.add_patch(part)
-    white = {"color": "white", "linewidth": 1}
-    if 1 < columns <= 32:
-        ax.vlines(x + wide * np.arange(1, columns), y, y + height, **white)
-    if 1 < rows <= 32:
-        ax.hlines(y + high * np.arange(1, rows), x, x + width, **white)
-    if size[0] * size[1]:
-        # a dark edge, for yellow on grey is hard to see
-        edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
-        ax.add_patch(
-            Rectangle(part.get_xy(), part.get_width(), part.get_height(), **edge)
-        )
-    _inscribe(ax, part, panel, partial=partial)
-
-
-def _inscribe(ax, part, panel, *, partial):
-    """Words on a slice: `partial sum`, `nothing`, or the numbers of a short row."""
-    x, y, width, height, (rows, columns) = panel
-    if part.get_width() * part.get_height() == 0:
-        ax.text(x + width / 2, y + height / 2, "nothing", color="#555555", **_CENTRED)
-    elif partial:
-        words = "partial sum" if part.get_width() > 0.9 else "partial\nsum"
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        ax.text(*part.get_center(), words, color="black", bbox=box, **_CENTRED)
-    elif rows == 1 and columns <= 16:
-        cell, color = width / columns, text_color(to_hex(part.get_facecolor()))
-        for i in range(columns):
-            middle = x + (i + 0.5) * cell
-            if part.get_x() <= middle <= part.get_x() + part.get_width():
-                ax.text(middle, y + height / 2, str(i), color=color, **_CENTRED)
-
-
-def _name(ax, panel, *, rank, text, mesh):
-    """The rank and its slice: beside a strip, above and below a tile."""
-    x, y, width, height, (rows, _) = panel
-    name = f"rank {rank}"
-    if rows == 1 and x > 0:
-        ax.text(x - 0.1, y + height / 2, name, ha="right", va="center", fontsize=11)
-        ax.text(x + width + 0.1, y + height / 2, text, va="center", fontsize=11)
-        return
-    place = np.unravel_index(rank, mesh)
-    full = f"{name} ({', '.join(map(str, place))})" if len(mesh) == 2 else name
-    fits = figure.text_width(full, 11) < width * 72
-    ax.text(x, y - 0.05, full if fits else name, va="bottom", fontsize=11)
-    ax.text(x, y + height + 0.05, text, va="top", fontsize=11)
+def _coordinates(rank, mesh, *, width):
+    """`rank 2 (1, 0)` on a mesh of two dimensions, if the panel is as wide."""
+    if len(mesh) == 1:
+        return f"rank {rank}"
+    place = ", ".join(map(str, np.unravel_index(rank, mesh)))
+    name = f"rank {rank} ({place})"
+    return name if figure.text_width(name, 11) < width * 72 else f"rank {rank}"
 
 
 def _indices(shape, parts):
-    """Indices in Python's way: `[0:2, :]`."""
+    """Indices in Python's way, `[0:2, :]`, or `nothing`."""
+    if any(start == stop for start, stop in parts):
+        return "nothing"
     spans = zip(shape, parts, strict=True)
     texts = (":" if part == (0, n) else f"{part[0]}:{part[1]}" for n, part in spans)
     return f"[{', '.join(texts)}]"
 
 
-def _tensor_captions(tensor, held, short):
+def _tensor_captions(tensor, held):
     """Title and alt text: the short form, how much each rank holds, how it adds up."""
     shape, placements, mesh = tensor
     total = math.prod(shape)
@@ -264,6 +206,7 @@ def _tensor_captions(tensor, held, short):
     much = "all" if min(sizes) == total else f"{extent(sizes)} of"
     over = " × ".join(map(str, mesh)) + " mesh"
     over = many(mesh[0], "rank") if len(mesh) == 1 else f"a {over}"
+    short = tensor_parts.short(shape, placements)
     title = f"{short} over {over}: each rank holds {much} {total:,} values"
     copies = dict.fromkeys(("Partial", "Replicate", "Shard"), 1)
     for placement, ranks in zip(placements, mesh, strict=True):

@@ -112,10 +112,10 @@ def checked(shape, placements, world_size):
     return shape, placements, mesh
 
 
-def short(shape, placements, names=("dp", "tp")):
+def short(shape, placements):
     """The short form of a sharded tensor, such as `[8@dp, 4]`."""
     sizes = [str(size) for size in shape]
-    for placement, name in zip(placements, names, strict=False):
+    for placement, name in zip(placements, ("dp", "tp"), strict=False):
         if kind(placement) == "Shard":
             sizes[placement.dim] += f"@{name}"
     return f"[{', '.join(sizes)}]"

@@ -1,10 +1,9 @@
 """The figure of transfers: a source × target matrix of bytes."""
 
-import math
 from collections import Counter
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm, to_hex
 
 from course_lib.colors import ROLE_COLORS, text_color
 from course_lib.errors import UsageError
@@ -30,7 +29,7 @@ def plot_transfers(trace, *, ax=None):
     names = max(map(len, cells.values())) if len(devices) <= 5 else 1
     height = len(devices) * (0.22 + 0.2 * names if len(devices) <= 8 else 0.34)
     ax = figure.axes(ax, 1.1 + 0.2 * len(figure.wrap(title)) + height)
-    shades = _shade(ax, cells, len(devices))
+    image = _shade(ax, cells, len(devices))
     labels = [_short(device, devices) for device in devices]
     ax.set_xticks(range(len(devices)), labels)
     ax.set_yticks(range(len(devices)), labels)
@@ -43,7 +42,7 @@ def plot_transfers(trace, *, ax=None):
     room = figure.points(ax)
     style = {"ha": "center", "va": "center", "linespacing": 1.1}
     for (row, column), by_name in cells.items():
-        color = text_color(shades[row, column])
+        color = text_color(to_hex(image.to_rgba(by_name.total())))
         ax.text(column, row, _fitting(by_name, room), color=color, **style)
     return ax
 
@@ -75,24 +74,22 @@ def _cells(flows, devices):
 
 
 def _shade(ax, cells, count):
-    """Colour the cells; the colour of each by its place."""
-    totals = {place: by_name.total() for place, by_name in cells.items()}
-    most = max(totals.values()) or 1
+    """Colour the cells; the image, which knows the colour of so many bytes."""
+    totals = np.ma.masked_all((count, count))
+    for place, by_name in cells.items():
+        totals[place] = by_name.total()
+    most = totals.max() or 1
     # a third of the shades for a decade of bytes
-    shades = {
-        place: to_hex(_SHADES(max(0, 1 + math.log10(max(total, 1) / most) / 3)))
-        for place, total in totals.items()
-    }
-    pixels = np.full((count, count, 3), 255, np.uint8)
-    for place, color in shades.items():
-        pixels[place] = list(bytes.fromhex(color[1:]))
-    pixels[np.arange(count), np.arange(count)] = 224  # nothing goes to oneself
-    ax.imshow(pixels, aspect="auto")
+    norm = LogNorm(most / 1000, most, clip=True)
+    image = ax.imshow(totals, cmap=_SHADES, norm=norm, aspect="auto")
+    # nothing goes to oneself
+    own = np.ma.masked_equal(np.eye(count), 0)
+    ax.imshow(own, cmap=ListedColormap(["#e0e0e0"]), aspect="auto")
     edges = np.arange(count + 1) - 0.5
     ax.hlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)
     ax.vlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)
     ax.spines[:].set_visible(False)
-    return shades
+    return image
 
 
 def _short(device, devices):
@@ -155,7 +152,7 @@ def _sending(sent):
 
 def _by_name(counts):
     """The bytes of each operation; of many the two that move the most, and the rest."""
-    shown = counts.most_common(3 if len(counts) == 3 else 2)
-    rest = counts.total() - sum(count for _, count in shown)
-    texts = [f"{name} {size(count)}" for name, count in shown]
+    largest = counts.most_common(3 if len(counts) == 3 else 2)
+    rest = counts.total() - sum(count for _, count in largest)
+    texts = [f"{name} {size(count)}" for name, count in largest]
     return ", ".join([*texts, f"the rest {size(rest)}"] if rest else texts)
