@@ -21,6 +21,7 @@ from course_lib.launching.console import Screen
 from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
+from course_lib.launching.watchdog.stall import running_stacks
 from course_lib.system import linux, signals
 from course_lib.text import many
 
@@ -197,13 +198,8 @@ class _Launch:
         states = self._states()
         self._stop()
         self.screen.close("failed")
-        raise failures.explain(
-            list(self.ends.values()),
-            _stacks(states),
-            num_calls={state.rank: state.num_calls for state in states},
-            name=self.name,
-            states={state.rank: state.state for state in states},
-        ) from None
+        ends = list(self.ends.values())
+        raise failures.explain(ends, states, name=self.name) from None
 
     def _states(self):
         """Where all ranks are, before they are stopped."""
@@ -229,7 +225,7 @@ class _Launch:
         lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
         why = explain.reason(states).replace(". ", ".\n")
-        return "\n".join(lines + (["", why] if why else [])), _stacks(states)
+        return "\n".join(lines + (["", why] if why else [])), running_stacks(states)
 
     def results(self):
         """What the ranks returned."""
@@ -281,11 +277,6 @@ def describe(world_size: int) -> str:
         return f"{count}, one GPU each"
     why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
     return f"{count} on the CPU, one thread each{why}"
-
-
-def _stacks(states):
-    """The stack of each rank that still ran."""
-    return {state.rank: list(state.frames) for state in states if state.frames}
 
 
 def _host():

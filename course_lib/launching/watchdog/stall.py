@@ -57,6 +57,11 @@ class RankState:
         return sum(last.values())
 
 
+def running_stacks(states: list[RankState]) -> dict[int, list[Frame]]:
+    """The stack of each rank that still ran."""
+    return {state.rank: list(state.frames) for state in states if state.frames}
+
+
 class Looks:
     """Looks at the activities of ranks, each compared with the one before."""
 
