@@ -114,8 +114,8 @@ class _Launch:
         self.screen = Screen(self.world_size, self.title, quiet=self.quiet)
         self.began = self.since = time.monotonic()
         self.host = start_host(job, files)
-        for file in self.host.wait_on():
-            self.events.register(file, selectors.EVENT_READ, None)
+        if self.host.link:
+            self.events.register(self.host.link, selectors.EVENT_READ, None)
         for rank in range(self.world_size):
             self._start_rank(rank)
 
@@ -195,15 +195,11 @@ class _Launch:
         return explained and self.watchdog.arrived(set(self.ends))
 
     def _fail(self):
-        states = self._states()
+        states = self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close("failed")
         ends = list(self.ends.values())
         raise failures.explain(ends, states, name=self.name) from None
-
-    def _states(self):
-        """Where all ranks are, before they are stopped."""
-        return self.watchdog.states(set(self.ends), self.host)
 
     @property
     def _who(self):
@@ -218,7 +214,7 @@ class _Launch:
 
     def _end(self, what, states=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        states = states or self._states()
+        states = states or self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close(what)
         lines = [f"{self._who}: {what}", ""]

@@ -109,11 +109,7 @@ def _names(code):
 
 def _kind(value):
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def pack(asked: Request, *, file) -> None:

@@ -267,10 +267,8 @@ def scatter_seeds() -> None:
 
 def _flush():
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(Exception):  # the learner may put anything there
             stream.flush()
-        except Exception:  # it may be anything that the learner put there
-            pass
     linux.libc().fflush(None)  # what C code printed
 
 

@@ -136,7 +136,10 @@ def close() -> None:
 
 
 class ForkedHost:
-    """The ranks of one launch, started by an agent that the server forks."""
+    """The ranks of one launch, started by an agent that the server forks.
+
+    Its `link` becomes readable when there is news.
+    """
 
     how = ""  # nothing to say: this is the quick way
 
@@ -149,10 +152,6 @@ class ForkedHost:
         """Start one rank; `channel` holds the files for output, result and stacks."""
         with self._or_error():
             sockets.send(self.link, {"rank": rank}, channel)
-
-    def wait_on(self) -> list:
-        """Files that become readable when there is news."""
-        return [self.link]
 
     def news(self) -> list[dict]:
         """The messages that came since the last look: ranks that started or ended."""

@@ -18,6 +18,7 @@ class SpawnedHost:
     """Starts each rank as a process of its own and tells how it ended."""
 
     how = ", slower start: without the process server every rank imports torch"
+    link = None  # nothing to wait on: the launcher looks every few milliseconds
 
     def __init__(self, job: dict, files: list[int]):
         listener, *self.inputs = files
@@ -40,23 +41,15 @@ class SpawnedHost:
         )
         self.begun.append({"rank": rank, "pid": self.processes[rank].pid})
 
-    def wait_on(self) -> list[int]:
-        """Files to wait on: none, so the launcher looks every few milliseconds."""
-        return []
-
     def news(self) -> list[dict]:
         """A message for every rank that has started or ended since the last look."""
-        ended = {
-            rank: process.poll()
-            for rank, process in self.processes.items()
-            if rank not in self.reported and process.poll() is not None
-        }
-        self.reported |= set(ended)
-        begun, self.begun = self.begun, []
-        return begun + [
-            {"rank": rank, "code": code, "at": time.monotonic()}
-            for rank, code in ended.items()
-        ]
+        messages, self.begun = self.begun, []
+        for rank in self.processes.keys() - self.reported:
+            code = self.processes[rank].poll()
+            if code is not None:
+                self.reported.add(rank)
+                messages.append({"rank": rank, "code": code, "at": time.monotonic()})
+        return messages
 
     def signal(self, number: int, ranks: list[int]) -> None:
         """Send a signal to these ranks."""

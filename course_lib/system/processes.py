@@ -76,8 +76,7 @@ def resident(pid: int) -> int:
 
 def proportional(pid: int) -> int:
     """The bytes of memory of a process, what several share divided among them."""
-    size = _field(f"/proc/{pid}/smaps_rollup", "Pss")
-    return int(size.removesuffix("kB")) << 10 if size else 0
+    return size(f"/proc/{pid}/smaps_rollup", "Pss")
 
 
 def held(pids: Iterable[int]) -> int:
@@ -191,6 +190,11 @@ def _sockets():
         return glob.glob(os.path.join(tempfile.gettempdir(), _SOCKETS))
     except OSError:  # no temporary folder can be written
         return []
+
+
+def size(path: str, name: str) -> int:
+    """The bytes that a file of proc(5) gives for `name` in kB; 0 if it does not."""
+    return int(_field(path, name).removesuffix("kB") or 0) << 10
 
 
 def _field(path, name):
