@@ -2,12 +2,12 @@
 
 import os
 import signal
-import tempfile
 from dataclasses import dataclass, field
 
 from course_lib.errors import LaunchError
 from course_lib.launching.watchdog.stall import RankState, running_stacks
 from course_lib.stacks import Frame, is_learners, show_stack, whereabouts
+from course_lib.system import host
 from course_lib.text import ranks_named, signal_name
 
 # what torch.distributed raises when another rank is gone: a symptom, not the cause
@@ -46,11 +46,9 @@ class RankExit:
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
         status = self.record.get("status")
-        if status in ("raised", "exited", "unsendable"):
-            return status
-        if status == "returned" and self.code == 0:
-            return status
-        return "killed" if self.code < 0 else "left"
+        if status is None or (status == "returned" and self.code):
+            return "killed" if self.code < 0 else "left"
+        return status
 
     @property
     def failed(self) -> bool:
@@ -200,7 +198,7 @@ def _others(states, name):
     for state in states:
         told = any(map(is_learners, state.frames))
         if told or (state.frames and state.state in ("works", "waits")):
-            where = whereabouts(list(state.frames))
+            where = whereabouts(state.frames)
             lines.append(f"rank {state.rank} was stopped in {where}")
         elif state.state in reasons:
             lines.append(f"rank {state.rank} {reasons[state.state]}")
@@ -215,7 +213,7 @@ def advice(text: str) -> list[str]:
     lacks = any(phrase in text for phrase in _SPENT)
     if any(phrase in text for phrase in _SHARED) or (lacks and _is_full(_SHM)):
         return [_about_shared()]
-    folders = dict.fromkeys([_temporary(), os.curdir]) if lacks else []
+    folders = dict.fromkeys([host.temporary_folder(), os.curdir]) if lacks else []
     return [
         f"{folder} has no room left: remove files there, or write elsewhere"
         " (the variable TMPDIR names the folder for temporary files)."
@@ -231,13 +229,6 @@ def _about_shared():
         " between processes, and batches of DataLoader workers, need room there:"
         " num_workers=0 needs none, docker run --shm-size=2g gives more."
     )
-
-
-def _temporary():
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return None
 
 
 def _is_full(folder):

@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import traceback
@@ -279,9 +280,6 @@ def _inner(error: BaseException) -> list[str]:
     """What belongs to an error beside its message: its notes, the errors of a group."""
     lines = [str(note) for note in getattr(error, "__notes__", ())]
     for part in error.exceptions if isinstance(error, _GROUP) else ():
-        lines += [f"  {type(part).__qualname__}: {part}", *_indented(_inner(part))]
+        inner = "\n".join([f"{type(part).__qualname__}: {part}", *_inner(part)])
+        lines.append(textwrap.indent(inner, "  "))
     return lines
-
-
-def _indented(lines):
-    return [f"  {line}" for line in lines]

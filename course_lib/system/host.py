@@ -1,10 +1,9 @@
 """What this machine has, read without CUDA: GPUs, cores, memory, container limits."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +102,14 @@ def _memory_limits(root):
     for group in _groups("memory", root):
         yield _read(group / "memory.max")
         yield _read(group / "memory.limit_in_bytes")
+
+
+def temporary_folder() -> str | None:
+    """The folder for temporary files; None where none can be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return None
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:

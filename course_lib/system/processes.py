@@ -8,9 +8,10 @@ import contextlib
 import glob
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from course_lib.system import host
 
 _TIDY = ("torch_shm_manager", "multiprocessing.resource_tracker")
 _SOCKETS = "torch-shm-dir-*/manager.sock"
@@ -178,18 +179,11 @@ def remove_leftovers(makers: set[int], since: float) -> None:
         for path in glob.glob(f"/dev/shm/torch_{maker}_*"):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-    in_use = _read("/proc/net/unix")
-    for path in _sockets():
+    in_use, folder = _read("/proc/net/unix"), host.temporary_folder()
+    for path in glob.glob(os.path.join(folder, _SOCKETS)) if folder else ():
         with contextlib.suppress(OSError):
             if path not in in_use and os.stat(path).st_mtime > since:
                 shutil.rmtree(os.path.dirname(path))
-
-
-def _sockets():
-    try:
-        return glob.glob(os.path.join(tempfile.gettempdir(), _SOCKETS))
-    except OSError:  # no temporary folder can be written
-        return []
 
 
 def size(path: str, name: str) -> int:

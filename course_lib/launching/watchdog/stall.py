@@ -1,7 +1,7 @@
 """Does a launch stand still? Decided from what its processes do, and where they are."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
@@ -45,9 +45,9 @@ class RankState:
     call: str = ""
     frames: tuple[Frame, ...] = ()
     calls: tuple[Call, ...] = ()
-    members: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    members: dict[str, list[int]] = field(default_factory=dict)
     error: str = ""
-    forked: tuple[tuple[Frame, ...], ...] = ()
+    forked: tuple[list[Frame], ...] = ()
     ended: tuple[int, ...] = ()
 
     @property
@@ -150,7 +150,7 @@ def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
         call,
         tuple(frames),
         answer.calls,
-        members=tuple((name, tuple(r)) for name, r in answer.members.items()),
+        members=answer.members,
         error=answer.error,
     )
 
