@@ -31,7 +31,8 @@ _VARIABLES = {
     "MPLBACKEND": "agg",
 }
 _FORKSERVER, _AGENT = "course_lib.launching.forkserver", "course_lib.launching.agent"
-_START = (
+# what `python -c` runs: `main` of a module of the package, with arguments
+START = (
     f"import importlib, sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
     "importlib.import_module(sys.argv[1]).main(*sys.argv[2:])"
 )
@@ -60,7 +61,7 @@ class ForkServer:
         """The process that serves the other end of `control`."""
         numbers = map(str, (theirs.fileno(), self.owner))
         return subprocess.Popen(
-            [sys.executable, "-c", _START, self.module, *numbers, *self.arguments],
+            [sys.executable, "-c", START, self.module, *numbers, *self.arguments],
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # an interrupt of the owner is not meant for it
             env=self.environment,

@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from course_lib.launching import rank_process, rendezvous
+from course_lib.launching import rank_process, rendezvous, server
 
 
 class SpawnedHost:
@@ -31,8 +30,9 @@ class SpawnedHost:
         """Start one rank; `channel` holds the files for output, result and stacks."""
         place = {"rank": rank, **self.job}
         files = [*self.inputs, *channel, self.alive]
+        arguments = [__name__, json.dumps(place), json.dumps(files)]
         self.processes[rank] = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(place), json.dumps(files)],
+            [sys.executable, "-c", _START, *arguments],
             pass_fds=files,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -70,11 +70,7 @@ class SpawnedHost:
 
 
 # until the rank can tell where it is, the question must not end it
-_START = (
-    "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN);"
-    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
-    "from course_lib.launching import spawn; spawn.main(*sys.argv[1:])"
-)
+_START = f"import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); {server.START}"
 
 
 def main(place: str, files: str) -> None:
