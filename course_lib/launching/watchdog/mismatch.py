@@ -64,7 +64,10 @@ def _first_difference(here):
 
 
 def _differs(by_rank):
-    calls = ", ".join(_who_calls(call, ranks) for call, ranks in _alike(by_rank))
+    ranks = defaultdict(list)
+    for rank, call in by_rank.items():
+        ranks[str(call or "none")].append(rank)
+    calls = ", ".join(_who_calls(who, call) for call, who in ranks.items())
     return f" differs: {calls}. {SAME}"
 
 
@@ -79,13 +82,6 @@ def _half_done(by_rank):
     )
 
 
-def _alike(here):
-    ranks = defaultdict(list)
-    for rank, call in here.items():
-        ranks[str(call) if call else None].append(rank)
-    return ranks.items()
-
-
-def _who_calls(call, ranks):
+def _who_calls(ranks, call):
     verb = "call" if len(ranks) > 1 else "calls"
-    return f"{ranks_named(ranks)} {verb} {call or 'none'}"
+    return f"{ranks_named(ranks)} {verb} {call}"
