@@ -196,8 +196,8 @@ def _others(states, name):
     }
     lines = []
     for state in states:
-        told = any(map(is_learners, state.frames))
-        if told or (state.frames and state.state in ("works", "waits")):
+        has_line = any(map(is_learners, state.frames))
+        if has_line or (state.frames and state.state in ("works", "waits")):
             where = whereabouts(state.frames)
             lines.append(f"rank {state.rank} was stopped in {where}")
         elif state.state in reasons:

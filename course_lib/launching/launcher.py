@@ -75,12 +75,12 @@ def run(request: spec.Request, *, quiet: bool = False) -> Results:
             launched.close()
 
 
-def refuse_inside_rank(called: str = "launch()") -> None:
+def refuse_inside_rank(call: str = "launch()") -> None:
     """Raise `UsageError` in a rank."""
     if rank_process.inside:
         raise UsageError(
-            f"rank {os.environ.get('RANK')} called {called}: ranks cannot start ranks."
-            f" Call {called} from the notebook, outside the function that it runs."
+            f"rank {os.environ.get('RANK')} called {call}: ranks cannot start ranks."
+            f" Call {call} from the notebook, outside the function that it runs."
         )
 
 

@@ -121,9 +121,9 @@ def _report(place, setup, body, *, result):
 
     code = 0
     try:
-        taken_on = pickle.load(setup)
-        _surround(place, taken_on)
-        fn, args, kwargs = _unpack(body, taken_on["devices"])
+        surroundings = pickle.load(setup)
+        _surround(place, surroundings)
+        fn, args, kwargs = _unpack(body, surroundings["devices"])
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -105,30 +105,30 @@ def _names(fn, world_size, *, args, kwargs):
         signature = inspect.signature(fn, follow_wrapped=False)
     except (TypeError, ValueError):
         return [f"argument {i}" for i in range(len(args))]
-    called = name(fn)
-    _refuse_reserved(called, signature)
+    label = name(fn)
+    _refuse_reserved(label, signature)
     if list(signature.parameters)[:2] == ["world_size", "rank"]:
         raise UsageError(
-            f"{called}{signature} takes world_size first:"
-            f" write {called}(rank, world_size)"
+            f"{label}{signature} takes world_size first:"
+            f" write {label}(rank, world_size)"
         )
     try:
         bound = signature.bind(0, world_size, *args, **kwargs)
     except TypeError as error:
         raise UsageError(
-            f"{called}{signature} cannot be called as"
-            f" {called}(rank, world_size{_more(args, kwargs)}):"
+            f"{label}{signature} cannot be called as"
+            f" {label}(rank, world_size{_more(args, kwargs)}):"
             f" {error}. {_hint(signature, args, kwargs)}"
         ) from None
-    named = list(bound.arguments)[2 : 2 + len(args)]
-    return named + [f"argument {i}" for i in range(len(named), len(args))]
+    names = list(bound.arguments)[2 : 2 + len(args)]
+    return names + [f"argument {i}" for i in range(len(names), len(args))]
 
 
-def _refuse_reserved(called, signature):
+def _refuse_reserved(label, signature):
     for parameter in list(signature.parameters)[2:]:
         if parameter in _RESERVED:
             raise UsageError(
-                f"{called}{signature} has a parameter `{parameter}`,"
+                f"{label}{signature} has a parameter `{parameter}`,"
                 " which launch() keeps for itself: rename it"
             )
 

@@ -29,7 +29,7 @@ class Gpu:
 def answer(*command: str, seconds: float = 10) -> str:
     """What a command prints; "" if it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -40,7 +40,7 @@ def answer(*command: str, seconds: float = 10) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout if done.returncode == 0 else ""
+    return process.stdout if process.returncode == 0 else ""
 
 
 def gpus() -> list[Gpu]:
@@ -57,13 +57,13 @@ def parse_gpus(text: str) -> list[Gpu]:
     ]
 
 
-def visible(found: list[Gpu], variable: str | None) -> list[Gpu]:
+def visible(all_gpus: list[Gpu], variable: str | None) -> list[Gpu]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; None hides nothing."""
     if variable is None:
-        return found
+        return all_gpus
     names = filter(None, map(str.strip, variable.split(",")))
     matches = (
-        [gpu for gpu in found if name == gpu.index or gpu.uuid.startswith(name)]
+        [gpu for gpu in all_gpus if name == gpu.index or gpu.uuid.startswith(name)]
         for name in names
     )
     # CUDA ignores everything behind a name that it does not know

@@ -136,15 +136,15 @@ class Activity(NamedTuple):
     groups: int = 0
 
 
-def together(own: Activity | None, family: Iterable[int]) -> Activity | None:
+def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:
     """The activity of a process with that of its family: busy if any of them is."""
     others = [other for other in map(activity, family) if other]
-    if own is None or not others:
-        return own
-    seconds = own.seconds + sum(other.seconds for other in others)
+    if parent is None or not others:
+        return parent
+    seconds = parent.seconds + sum(other.seconds for other in others)
     busy = [other.state for other in others if other.state in ("R", "D")]
-    state = busy[0] if busy and own.state == "S" else own.state
-    groups = own.groups + sum(other.groups for other in others)
+    state = busy[0] if busy and parent.state == "S" else parent.state
+    groups = parent.groups + sum(other.groups for other in others)
     return Activity(state, seconds, groups)
 
 

@@ -76,8 +76,8 @@ def tell(line: bytes) -> None:
     """Tell the launch something unasked: `BEGUN`, `LEFT`, or where this rank is."""
     # a learner may have closed it, and nobody may read: it must not matter
     if _is_rank():
-        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
-            asked.send(line + b"\n", socket.MSG_DONTWAIT)
+        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as link:
+            link.send(line + b"\n", socket.MSG_DONTWAIT)
 
 
 def start(limit: float) -> None:
@@ -110,14 +110,14 @@ def awaits(work):
 def _answer():
     # the launch may be over, or the learner have closed all files; and whatever goes
     # wrong here must not stand in the learner's output
-    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
-        asked.sendall(b"\n")  # from now on there are answers
-        while asked.recv(1):
-            asked.sendall(_encoded(_stacks(), _calls()) + b"\n")
+    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as link:
+        link.sendall(b"\n")  # from now on there are answers
+        while link.recv(1):
+            link.sendall(_encoded(_stacks(), _calls()) + b"\n")
 
 
-def _encoded(stacks, called):
-    answer = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
+def _encoded(stacks, calls):
+    answer = [stacks, calls, _limit, _members(), _operation(_awaited), _error()]
     return json.dumps(answer).encode()
 
 
@@ -173,6 +173,6 @@ def farewell() -> None:
 
 def understand(text: bytes) -> Answer:
     """An answer as it came through the socket."""
-    stacks, called, *rest = json.loads(text)
+    stacks, calls, *rest = json.loads(text)
     frames = tuple([Frame(*frame) for frame in stack] for stack in stacks)
-    return Answer(frames, tuple(Call(*call) for call in called), *rest)
+    return Answer(frames, tuple(Call(*call) for call in calls), *rest)

@@ -180,10 +180,10 @@ def _awaited(stack, answer):
         return "" if pooled else _JOIN
     if end.function == "_engine_run_backward" and pending:
         return f"{pending[-1]} of backward"
-    named = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
-    if not named or (end not in named and not end.file.endswith(_OPERATOR)):
+    frames = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
+    if not frames or (end not in frames and not end.file.endswith(_OPERATOR)):
         return ""
-    return _name(named, answer.awaited)
+    return _name(frames, answer.awaited)
 
 
 def _name(frames, awaited):
