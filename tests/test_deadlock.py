@@ -17,7 +17,7 @@ def called(*names, group="0"):
     )
 
 
-WORLD = (("0", tuple(range(16))),)
+WORLD = {"0": list(range(16))}
 
 
 def waits(rank, call, *, line=5, calls=(), function="train", members=WORLD, **more):
@@ -71,7 +71,7 @@ def test_a_collective_that_a_rank_has_not_called_is_named():
 
 
 def test_a_group_of_its_own_is_named():
-    groups = (("1", (0, 1)),)
+    groups = {"1": [0, 1]}
     a, c = called("barrier", group="1"), called("all_reduce f32[1]", group="1")
     first = waits(0, "barrier", calls=a, members=groups)
     text = explain.reason([first, waits(1, "all_reduce", calls=c, members=groups)])
@@ -79,7 +79,7 @@ def test_a_group_of_its_own_is_named():
 
 
 def test_a_member_of_a_group_that_has_not_called_is_named_and_others_are_not():
-    world, groups = called("broadcast f32[4]"), (("0", (0, 1, 2)), ("1", (1, 2)))
+    world, groups = called("broadcast f32[4]"), {"0": [0, 1, 2], "1": [1, 2]}
     states = [waits(n, "broadcast", calls=world, members=groups) for n in range(3)]
     in_group = called("broadcast f32[4]", group="1")
     states[1] = waits(1, "broadcast", line=9, calls=in_group, members=groups)
@@ -100,7 +100,7 @@ def test_calls_that_a_rank_has_forgotten_are_not_compared():
 
 def test_a_rank_that_could_not_answer_is_not_blamed():
     states = [waits(0, "barrier", calls=called("barrier"))]
-    states += [waits(1, "all_reduce", members=()), waits(2, "barrier", calls=())]
+    states += [waits(1, "all_reduce", members={}), waits(2, "barrier", calls=())]
     assert "rank 0 calls barrier, rank 2 calls none" in explain.reason(states)
 
 

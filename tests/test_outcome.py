@@ -2,9 +2,12 @@
 
 import signal
 import threading
+from dataclasses import replace
 
 from course_lib.launching.failures import RankExit, culprit, explain, settled
+from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
+from course_lib.tracing.flight_recorder import Call
 
 RETURNED = {"status": "returned"}
 LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
@@ -19,13 +22,22 @@ def lost(rank, at):
     return raised(rank, at, text=LOST, kind="RuntimeError")
 
 
-def message(*ends, stacks=None, num_calls=None, world_size=2):
-    return str(error(*ends, stacks=stacks, num_calls=num_calls, world_size=world_size))
+def message(*ends, **states):
+    return str(error(*ends, **states))
 
 
 def error(*ends, stacks=None, num_calls=None, world_size=2):
     num_calls = num_calls or dict.fromkeys(range(world_size), 0)
-    return explain(list(ends), stacks or {}, num_calls=num_calls, name="train")
+    states = [
+        RankState(
+            rank,
+            "returned",
+            frames=tuple((stacks or {}).get(rank, ())),
+            calls=(Call("0", count, "all_reduce", "f32[1]", done=True),),
+        )
+        for rank, count in num_calls.items()
+    ]
+    return explain(list(ends), states, name="train")
 
 
 def test_a_launch_whose_ranks_all_returned_has_no_culprit():
@@ -109,18 +121,11 @@ def test_sys_exit_zero_before_returning_is_a_failure():
 
 
 def test_ranks_without_a_line_of_the_learners_are_told_with_the_reason():
-    library = [Frame(threading.__file__, 7, "_shutdown")]
-    states = {1: "starts", 2: "ends", 3: "works", 4: "stopped", 5: "returned"}
-    stacks = {2: library}
-    text = str(
-        explain(
-            [raised(0, at=1.0)],
-            stacks,
-            num_calls=dict.fromkeys(range(6), 0),
-            name="train",
-            states=states,
-        )
-    )
+    words = ("returned", "starts", "ends", "works", "stopped", "returned")
+    states = [RankState(rank, word) for rank, word in enumerate(words)]
+    library = Frame(threading.__file__, 7, "_shutdown")
+    states[2] = replace(states[2], frames=(library,))
+    text = str(explain([raised(0, at=1.0)], states, name="train"))
     assert text.split("\n\n")[1].splitlines() == [
         "rank 1 had not begun train yet",
         "rank 2 had left train already",

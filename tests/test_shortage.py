@@ -1,6 +1,7 @@
 """What an error says when a rank found no room."""
 
 import os
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,7 @@ def free(monkeypatch):
         return SimpleNamespace(f_bavail=bytes_free, f_frsize=1, f_blocks=64_000_000)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
-    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: "/my/tmp")
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/my/tmp")
     return room
 
 

@@ -124,11 +124,9 @@ class Attempt:
         launch = spec.check(
             _Named(body, self.answer, self.name),
             args=args,
-            kwargs={},
             world_size=world_size,
             trace=trace,
             timeout=self.timeout,
-            nodes=None,
         )
         try:
             return launcher.run(launch, quiet=True)

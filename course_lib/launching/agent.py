@@ -56,7 +56,8 @@ def _run(link, job, *, files, owner, ranks):
         rank, pid = message["rank"], os.fork()
         if pid == 0:
             try:
-                for file in (link.detach(), owner, listener, *_watched(ranks)):
+                ends = [end for _, end in ranks.values()]  # of the ranks before it
+                for file in (link.detach(), owner, listener, *ends):
                     os.close(file)
                 rank_process.main(
                     rank_process.Place(rank, **job), (setup, body, *channel)
@@ -69,10 +70,6 @@ def _run(link, job, *, files, owner, ranks):
         sockets.send(link, {"rank": rank, "pid": pid})
     _stores.append(rendezvous.serve_store(job["port"], listener))
     _watch(link, owner, ranks)
-
-
-def _watched(ranks):
-    return [file for _, file in ranks.values()]
 
 
 def _watch(link, owner, ranks):

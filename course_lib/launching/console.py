@@ -119,10 +119,9 @@ class Screen:
     def _rows(self):
         """(rank, row) of what the cell shows now."""
         if self._live:
-            last = [(rank, len(text.rows) - 1) for rank, text in enumerate(self.texts)]
             rows = [(rank, self.texts[rank].rows[n]) for rank, n in self._recent]
-            bars = [(rank, self.texts[rank].rows[n]) for rank, n in last]
-            return rows + [bar for bar in bars if bar[1]]
+            bars = [(rank, text.rows[-1]) for rank, text in enumerate(self.texts)]
+            return rows + [(rank, bar) for rank, bar in bars if bar]
         return [
             row for rank, text in enumerate(self.texts) for row in _abridged(rank, text)
         ]

@@ -2,11 +2,12 @@
 
 import os
 import signal
-import tempfile
 from dataclasses import dataclass, field
 
 from course_lib.errors import LaunchError
+from course_lib.launching.watchdog.stall import RankState, running_stacks
 from course_lib.stacks import Frame, is_learners, show_stack, whereabouts
+from course_lib.system import host
 from course_lib.text import ranks_named, signal_name
 
 # what torch.distributed raises when another rank is gone: a symptom, not the cause
@@ -45,11 +46,9 @@ class RankExit:
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
         status = self.record.get("status")
-        if status in ("raised", "exited", "unsendable"):
-            return status
-        if status == "returned" and self.code == 0:
-            return status
-        return "killed" if self.code < 0 else "left"
+        if status is None or (status == "returned" and self.code):
+            return "killed" if self.code < 0 else "left"
+        return status
 
     @property
     def failed(self) -> bool:
@@ -92,31 +91,15 @@ def settled(ends: list[RankExit]) -> bool:
     )
 
 
-def explain(
-    ends: list[RankExit],
-    stacks: dict[int, list[Frame]],
-    *,
-    num_calls: dict[int, int],
-    name: str,
-    states: dict[int, str] | None = None,
-) -> LaunchError:
-    """The error for a failed launch; `stacks` are those of ranks that still ran.
-
-    `num_calls` says for every rank how many collectives it has called, `states` its
-    `RankState.state`.
-    """
+def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> LaunchError:
+    """The error for a failed launch of ranks in these states, in the order of ranks."""
     end = culprit(ends)
-    gone = _gone(end, ends)
-    what = (
-        _lost(end, name, {rank: num_calls[rank] for rank in [end.rank, *gone]})
-        if gone
-        else _what(end, name)
-    )
-    lines = [f"rank {end.rank} of {len(num_calls)} {what}"]
+    stacks, gone = running_stacks(states), _gone(end, ends)
+    what = _lost(end, gone, states, name=name) if gone else _what(end, name)
+    lines = [f"rank {end.rank} of {len(states)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
-    lines += ["", *_same(end, ends), *_others(stacks, states or {}, name)]
-    lines += advice(_reason(end))
+    lines += ["", *_same(end, ends), *_others(states, name), *advice(_reason(end))]
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -153,12 +136,11 @@ def _gone(end, ends):
     return returned if end.is_symptom else []
 
 
-def _lost(end, name, num_calls):
-    mine, gone = num_calls.pop(end.rank), list(num_calls)
-    theirs = set(num_calls.values())
-    counts = mine > max(theirs) and len(theirs) == 1
-    call = f" in its collective call {mine}" if counts else ""
-    after = f", after {max(theirs)}" if counts else ""
+def _lost(end, gone, states, *, name):
+    mine, theirs = states[end.rank].num_calls, {states[r].num_calls for r in gone}
+    call = after = ""
+    if len(theirs) == 1 and mine > max(theirs):
+        call, after = f" in its collective call {mine}", f", after {max(theirs)}"
     return (
         f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
         f" already{after}. Every rank must make the same collective calls."
@@ -203,7 +185,7 @@ def _signal(number):
     return f"{name} ({meaning})" if meaning else name
 
 
-def _others(stacks, states, name):
+def _others(states, name):
     """Where the other ranks were that had not ended, a line each."""
     # of these there is no line of the learner's, and this is why
     reasons = {
@@ -212,11 +194,15 @@ def _others(stacks, states, name):
         "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
         "works": "did not say in time where it was",
     }
-    lines = {rank: reasons[state] for rank, state in states.items() if state in reasons}
-    for rank, frames in stacks.items():
-        if any(map(is_learners, frames)) or states.get(rank) in ("works", "waits"):
-            lines[rank] = f"was stopped in {whereabouts(frames)}"
-    return [f"rank {rank} {line}" for rank, line in sorted(lines.items())]
+    lines = []
+    for state in states:
+        has_line = any(map(is_learners, state.frames))
+        if has_line or (state.frames and state.state in ("works", "waits")):
+            where = whereabouts(state.frames)
+            lines.append(f"rank {state.rank} was stopped in {where}")
+        elif state.state in reasons:
+            lines.append(f"rank {state.rank} {reasons[state.state]}")
+    return lines
 
 
 def advice(text: str) -> list[str]:
@@ -227,7 +213,7 @@ def advice(text: str) -> list[str]:
     lacks = any(phrase in text for phrase in _SPENT)
     if any(phrase in text for phrase in _SHARED) or (lacks and _is_full(_SHM)):
         return [_about_shared()]
-    folders = dict.fromkeys([_temporary(), os.curdir]) if lacks else []
+    folders = dict.fromkeys([host.temporary_folder(), os.curdir]) if lacks else []
     return [
         f"{folder} has no room left: remove files there, or write elsewhere"
         " (the variable TMPDIR names the folder for temporary files)."
@@ -243,13 +229,6 @@ def _about_shared():
         " between processes, and batches of DataLoader workers, need room there:"
         " num_workers=0 needs none, docker run --shm-size=2g gives more."
     )
-
-
-def _temporary():
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return None
 
 
 def _is_full(folder):

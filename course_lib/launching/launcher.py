@@ -21,6 +21,7 @@ from course_lib.launching.console import Screen
 from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
+from course_lib.launching.watchdog.stall import running_stacks
 from course_lib.system import linux, signals
 from course_lib.text import many
 
@@ -74,12 +75,12 @@ def run(request: spec.Request, *, quiet: bool = False) -> Results:
             launched.close()
 
 
-def refuse_inside_rank(called: str = "launch()") -> None:
+def refuse_inside_rank(call: str = "launch()") -> None:
     """Raise `UsageError` in a rank."""
     if rank_process.inside:
         raise UsageError(
-            f"rank {os.environ.get('RANK')} called {called}: ranks cannot start ranks."
-            f" Call {called} from the notebook, outside the function that it runs."
+            f"rank {os.environ.get('RANK')} called {call}: ranks cannot start ranks."
+            f" Call {call} from the notebook, outside the function that it runs."
         )
 
 
@@ -113,8 +114,8 @@ class _Launch:
         self.screen = Screen(self.world_size, self.title, quiet=self.quiet)
         self.began = self.since = time.monotonic()
         self.host = start_host(job, files)
-        for file in self.host.wait_on():
-            self.events.register(file, selectors.EVENT_READ, None)
+        if self.host.link:
+            self.events.register(self.host.link, selectors.EVENT_READ, None)
         for rank in range(self.world_size):
             self._start_rank(rank)
 
@@ -194,20 +195,11 @@ class _Launch:
         return explained and self.watchdog.arrived(set(self.ends))
 
     def _fail(self):
-        states = self._states()
+        states = self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close("failed")
-        raise failures.explain(
-            list(self.ends.values()),
-            _stacks(states),
-            num_calls={state.rank: state.num_calls for state in states},
-            name=self.name,
-            states={state.rank: state.state for state in states},
-        ) from None
-
-    def _states(self):
-        """Where all ranks are, before they are stopped."""
-        return self.watchdog.states(set(self.ends), self.host)
+        ends = list(self.ends.values())
+        raise failures.explain(ends, states, name=self.name) from None
 
     @property
     def _who(self):
@@ -222,14 +214,14 @@ class _Launch:
 
     def _end(self, what, states=None):
         """Stop all ranks; a message that tells where each one was, and the stacks."""
-        states = states or self._states()
+        states = states or self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close(what)
         lines = [f"{self._who}: {what}", ""]
         lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
         why = explain.reason(states).replace(". ", ".\n")
-        return "\n".join(lines + (["", why] if why else [])), _stacks(states)
+        return "\n".join(lines + (["", why] if why else [])), running_stacks(states)
 
     def results(self):
         """What the ranks returned."""
@@ -281,11 +273,6 @@ def describe(world_size: int) -> str:
         return f"{count}, one GPU each"
     why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
     return f"{count} on the CPU, one thread each{why}"
-
-
-def _stacks(states):
-    """The stack of each rank that still ran."""
-    return {state.rank: list(state.frames) for state in states if state.frames}
 
 
 def _host():

@@ -52,17 +52,11 @@ class _NoTensors(cloudpickle.Pickler):
         return None
 
 
-class _Nowhere:
-    """A file that forgets: pickling into it shows whether a value can travel."""
-
-    def write(self, data):
-        return len(data)
-
-
 def travels(value) -> bool:
     """True if `value` can be pickled."""
     try:
-        cloudpickle.Pickler(_Nowhere()).dump(value)
+        with open(os.devnull, "wb") as nowhere:
+            cloudpickle.Pickler(nowhere).dump(value)
     except Exception:
         return False
     return True
@@ -75,14 +69,14 @@ def name_culprit(fn, arguments: dict) -> str:
             return f"the argument `{name}` is a {_kind(value)}"
     inner = getattr(fn, "func", fn)  # functools.partial
     is_function = isinstance(inner, types.FunctionType | types.MethodType)
-    if is_function and (culprit := _used(inner, seen=set())):
+    if is_function and (culprit := _used(inner, functions=set())):
         return culprit
     return f"it holds something (it is a {_kind(inner)})"
 
 
-def _used(fn, seen):
+def _used(fn, functions):
     """The first variable of `fn`, or of functions it calls, that cannot be pickled."""
-    seen.add(fn)
+    functions.add(fn)
     try:
         variables = inspect.getclosurevars(fn)
     except ValueError:  # a variable of the closure has no value yet
@@ -92,7 +86,7 @@ def _used(fn, seen):
         if isinstance(value, types.ModuleType) or travels(value):
             continue
         if isinstance(value, types.FunctionType):
-            if value not in seen and (culprit := _used(value, seen)):
+            if value not in functions and (culprit := _used(value, functions)):
                 return culprit
         elif name == "get_ipython":
             return f"`{fn.__qualname__}` has a magic or a shell line (% or !)"
@@ -109,26 +103,23 @@ def _names(code):
 
 def _kind(value):
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
-def pack(asked: Request, *, file) -> None:
+def pack(request: Request, *, file) -> None:
     """Write a call for the ranks.
 
     Errors: `UsageError` that names the argument or variable that cannot travel.
     """
     try:
-        dump((asked.fn, asked.args, asked.kwargs), file)
+        dump((request.fn, request.args, request.kwargs), file)
     except Exception as error:
-        named = {**dict(zip(asked.names, asked.args)), **asked.kwargs}
+        arguments = {**dict(zip(request.names, request.args)), **request.kwargs}
+        culprit = name_culprit(request.fn, arguments)
         raise UsageError(
-            f"cannot send {asked.name} to the ranks: {name_culprit(asked.fn, named)},"
+            f"cannot send {request.name} to the ranks: {culprit},"
             f" which cannot be pickled ({error})."
-            f" Create it inside {asked.name} instead."
+            f" Create it inside {request.name} instead."
         ) from None
     file.flush()
 

@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import traceback
@@ -120,9 +121,9 @@ def _report(place, setup, body, *, result):
 
     code = 0
     try:
-        taken_on = pickle.load(setup)
-        _surround(place, taken_on)
-        fn, args, kwargs = _unpack(body, taken_on["devices"])
+        surroundings = pickle.load(setup)
+        _surround(place, surroundings)
+        fn, args, kwargs = _unpack(body, surroundings["devices"])
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -267,10 +268,8 @@ def scatter_seeds() -> None:
 
 def _flush():
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(Exception):  # the learner may put anything there
             stream.flush()
-        except Exception:  # it may be anything that the learner put there
-            pass
     linux.libc().fflush(None)  # what C code printed
 
 
@@ -281,9 +280,6 @@ def _inner(error: BaseException) -> list[str]:
     """What belongs to an error beside its message: its notes, the errors of a group."""
     lines = [str(note) for note in getattr(error, "__notes__", ())]
     for part in error.exceptions if isinstance(error, _GROUP) else ():
-        lines += [f"  {type(part).__qualname__}: {part}", *_indented(_inner(part))]
+        inner = "\n".join([f"{type(part).__qualname__}: {part}", *_inner(part)])
+        lines.append(textwrap.indent(inner, "  "))
     return lines
-
-
-def _indented(lines):
-    return [f"  {line}" for line in lines]

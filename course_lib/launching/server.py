@@ -31,7 +31,8 @@ _VARIABLES = {
     "MPLBACKEND": "agg",
 }
 _FORKSERVER, _AGENT = "course_lib.launching.forkserver", "course_lib.launching.agent"
-_START = (
+# what `python -c` runs: `main` of a module of the package, with arguments
+START = (
     f"import importlib, sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
     "importlib.import_module(sys.argv[1]).main(*sys.argv[2:])"
 )
@@ -60,7 +61,7 @@ class ForkServer:
         """The process that serves the other end of `control`."""
         numbers = map(str, (theirs.fileno(), self.owner))
         return subprocess.Popen(
-            [sys.executable, "-c", _START, self.module, *numbers, *self.arguments],
+            [sys.executable, "-c", START, self.module, *numbers, *self.arguments],
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # an interrupt of the owner is not meant for it
             env=self.environment,
@@ -136,7 +137,10 @@ def close() -> None:
 
 
 class ForkedHost:
-    """The ranks of one launch, started by an agent that the server forks."""
+    """The ranks of one launch, started by an agent that the server forks.
+
+    Its `link` becomes readable when there is news.
+    """
 
     how = ""  # nothing to say: this is the quick way
 
@@ -149,10 +153,6 @@ class ForkedHost:
         """Start one rank; `channel` holds the files for output, result and stacks."""
         with self._or_error():
             sockets.send(self.link, {"rank": rank}, channel)
-
-    def wait_on(self) -> list:
-        """Files that become readable when there is news."""
-        return [self.link]
 
     def news(self) -> list[dict]:
         """The messages that came since the last look: ranks that started or ended."""

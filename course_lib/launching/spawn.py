@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from course_lib.launching import rank_process, rendezvous
+from course_lib.launching import rank_process, rendezvous, server
 
 
 class SpawnedHost:
     """Starts each rank as a process of its own and tells how it ended."""
 
     how = ", slower start: without the process server every rank imports torch"
+    link = None  # nothing to wait on: the launcher looks every few milliseconds
 
     def __init__(self, job: dict, files: list[int]):
         listener, *self.inputs = files
@@ -30,8 +30,9 @@ class SpawnedHost:
         """Start one rank; `channel` holds the files for output, result and stacks."""
         place = {"rank": rank, **self.job}
         files = [*self.inputs, *channel, self.alive]
+        arguments = [__name__, json.dumps(place), json.dumps(files)]
         self.processes[rank] = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(place), json.dumps(files)],
+            [sys.executable, "-c", _START, *arguments],
             pass_fds=files,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -40,23 +41,15 @@ class SpawnedHost:
         )
         self.begun.append({"rank": rank, "pid": self.processes[rank].pid})
 
-    def wait_on(self) -> list[int]:
-        """Files to wait on: none, so the launcher looks every few milliseconds."""
-        return []
-
     def news(self) -> list[dict]:
         """A message for every rank that has started or ended since the last look."""
-        ended = {
-            rank: process.poll()
-            for rank, process in self.processes.items()
-            if rank not in self.reported and process.poll() is not None
-        }
-        self.reported |= set(ended)
-        begun, self.begun = self.begun, []
-        return begun + [
-            {"rank": rank, "code": code, "at": time.monotonic()}
-            for rank, code in ended.items()
-        ]
+        messages, self.begun = self.begun, []
+        for rank in self.processes.keys() - self.reported:
+            code = self.processes[rank].poll()
+            if code is not None:
+                self.reported.add(rank)
+                messages.append({"rank": rank, "code": code, "at": time.monotonic()})
+        return messages
 
     def signal(self, number: int, ranks: list[int]) -> None:
         """Send a signal to these ranks."""
@@ -77,11 +70,7 @@ class SpawnedHost:
 
 
 # until the rank can tell where it is, the question must not end it
-_START = (
-    "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN);"
-    f"import sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
-    "from course_lib.launching import spawn; spawn.main(*sys.argv[1:])"
-)
+_START = f"import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); {server.START}"
 
 
 def main(place: str, files: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.errors import UsageError
-from course_lib.system import host
+from course_lib.system import host, processes
 
 _RESERVED = ("world_size", "trace", "timeout", "nodes")
 _RANK_MEMORY = 100 << 20  # bytes a rank needs beside the learner's own tensors
@@ -39,7 +39,9 @@ def name(fn) -> str:
     return getattr(fn, "__name__", type(fn).__name__)
 
 
-def check(fn, *, args, kwargs, world_size, trace, timeout, nodes) -> Request:
+def check(
+    fn, *, args, world_size, kwargs=None, trace=False, timeout=None, nodes=None
+) -> Request:
     """The request, if it can work.
 
     Errors: `UsageError` that says what was given and what to give instead.
@@ -52,7 +54,7 @@ def check(fn, *, args, kwargs, world_size, trace, timeout, nodes) -> Request:
         raise UsageError(
             f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
         )
-    world_size = _size(world_size)
+    world_size, kwargs = _size(world_size), kwargs or {}
     names = _names(fn, world_size, args=args, kwargs=kwargs)
     return Request(fn, args, kwargs, names, world_size, bool(trace), timeout)
 
@@ -86,13 +88,9 @@ def most_ranks() -> int:
 
 
 def _free_memory():
-    try:
-        with open("/proc/meminfo") as file:
-            fields = dict(line.split(":") for line in file)
-        available = int(fields["MemAvailable"].split()[0]) << 10
-    except OSError:  # not Linux
-        available = host.usable_memory()
-    return min(available, host.usable_memory())
+    usable = host.usable_memory()
+    # elsewhere than on Linux nothing tells
+    return min(processes.size("/proc/meminfo", "MemAvailable") or usable, usable)
 
 
 def _names(fn, world_size, *, args, kwargs):
@@ -107,30 +105,30 @@ def _names(fn, world_size, *, args, kwargs):
         signature = inspect.signature(fn, follow_wrapped=False)
     except (TypeError, ValueError):
         return [f"argument {i}" for i in range(len(args))]
-    called = name(fn)
-    _refuse_reserved(called, signature)
+    label = name(fn)
+    _refuse_reserved(label, signature)
     if list(signature.parameters)[:2] == ["world_size", "rank"]:
         raise UsageError(
-            f"{called}{signature} takes world_size first:"
-            f" write {called}(rank, world_size)"
+            f"{label}{signature} takes world_size first:"
+            f" write {label}(rank, world_size)"
         )
     try:
         bound = signature.bind(0, world_size, *args, **kwargs)
     except TypeError as error:
         raise UsageError(
-            f"{called}{signature} cannot be called as"
-            f" {called}(rank, world_size{_more(args, kwargs)}):"
+            f"{label}{signature} cannot be called as"
+            f" {label}(rank, world_size{_more(args, kwargs)}):"
             f" {error}. {_hint(signature, args, kwargs)}"
         ) from None
-    named = list(bound.arguments)[2 : 2 + len(args)]
-    return named + [f"argument {i}" for i in range(len(named), len(args))]
+    names = list(bound.arguments)[2 : 2 + len(args)]
+    return names + [f"argument {i}" for i in range(len(names), len(args))]
 
 
-def _refuse_reserved(called, signature):
+def _refuse_reserved(label, signature):
     for parameter in list(signature.parameters)[2:]:
         if parameter in _RESERVED:
             raise UsageError(
-                f"{called}{signature} has a parameter `{parameter}`,"
+                f"{label}{signature} has a parameter `{parameter}`,"
                 " which launch() keeps for itself: rename it"
             )
 

@@ -182,11 +182,7 @@ def steps_to_target(
         asked = spec.check(
             _share,
             args=((make, (train, validation), plans), folder),
-            kwargs={},
             world_size=max(1, min(len(plans), host.usable_cores())),
-            trace=False,
-            timeout=None,
-            nodes=None,
         )
         try:
             with _counting(folder, len(plans)):

@@ -1,10 +1,9 @@
 """What this machine has, read without CUDA: GPUs, cores, memory, container limits."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ class Gpu:
 def answer(*command: str, seconds: float = 10) -> str:
     """What a command prints; "" if it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -41,7 +40,7 @@ def answer(*command: str, seconds: float = 10) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout if done.returncode == 0 else ""
+    return process.stdout if process.returncode == 0 else ""
 
 
 def gpus() -> list[Gpu]:
@@ -58,13 +57,13 @@ def parse_gpus(text: str) -> list[Gpu]:
     ]
 
 
-def visible(found: list[Gpu], variable: str | None) -> list[Gpu]:
+def visible(all_gpus: list[Gpu], variable: str | None) -> list[Gpu]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; None hides nothing."""
     if variable is None:
-        return found
+        return all_gpus
     names = filter(None, map(str.strip, variable.split(",")))
     matches = (
-        [gpu for gpu in found if name == gpu.index or gpu.uuid.startswith(name)]
+        [gpu for gpu in all_gpus if name == gpu.index or gpu.uuid.startswith(name)]
         for name in names
     )
     # CUDA ignores everything behind a name that it does not know
@@ -103,6 +102,14 @@ def _memory_limits(root):
     for group in _groups("memory", root):
         yield _read(group / "memory.max")
         yield _read(group / "memory.limit_in_bytes")
+
+
+def temporary_folder() -> str | None:
+    """The folder for temporary files; None where none can be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return None
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:

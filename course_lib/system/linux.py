@@ -124,9 +124,9 @@ def kill_children() -> set[int]:
     return family
 
 
-def kill_orphans(own: Iterable[int]) -> None:
-    """Kill every child but our `own`, and what these leave, to the last."""
-    while orphans := set(processes.children()) - set(own):
+def kill_orphans(children: Iterable[int]) -> None:
+    """Kill every child but these `children`, and what these leave, to the last."""
+    while orphans := set(processes.children()) - set(children):
         for pid in orphans:
             _kill(pid)
         for pid in orphans:

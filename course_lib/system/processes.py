@@ -8,9 +8,10 @@ import contextlib
 import glob
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from course_lib.system import host
 
 _TIDY = ("torch_shm_manager", "multiprocessing.resource_tracker")
 _SOCKETS = "torch-shm-dir-*/manager.sock"
@@ -76,8 +77,7 @@ def resident(pid: int) -> int:
 
 def proportional(pid: int) -> int:
     """The bytes of memory of a process, what several share divided among them."""
-    size = _field(f"/proc/{pid}/smaps_rollup", "Pss")
-    return int(size.removesuffix("kB")) << 10 if size else 0
+    return size(f"/proc/{pid}/smaps_rollup", "Pss")
 
 
 def held(pids: Iterable[int]) -> int:
@@ -136,15 +136,15 @@ class Activity(NamedTuple):
     groups: int = 0
 
 
-def together(own: Activity | None, family: Iterable[int]) -> Activity | None:
+def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:
     """The activity of a process with that of its family: busy if any of them is."""
     others = [other for other in map(activity, family) if other]
-    if own is None or not others:
-        return own
-    seconds = own.seconds + sum(other.seconds for other in others)
+    if parent is None or not others:
+        return parent
+    seconds = parent.seconds + sum(other.seconds for other in others)
     busy = [other.state for other in others if other.state in ("R", "D")]
-    state = busy[0] if busy and own.state == "S" else own.state
-    groups = own.groups + sum(other.groups for other in others)
+    state = busy[0] if busy and parent.state == "S" else parent.state
+    groups = parent.groups + sum(other.groups for other in others)
     return Activity(state, seconds, groups)
 
 
@@ -179,18 +179,16 @@ def remove_leftovers(makers: set[int], since: float) -> None:
         for path in glob.glob(f"/dev/shm/torch_{maker}_*"):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-    in_use = _read("/proc/net/unix")
-    for path in _sockets():
+    in_use, folder = _read("/proc/net/unix"), host.temporary_folder()
+    for path in glob.glob(os.path.join(folder, _SOCKETS)) if folder else ():
         with contextlib.suppress(OSError):
             if path not in in_use and os.stat(path).st_mtime > since:
                 shutil.rmtree(os.path.dirname(path))
 
 
-def _sockets():
-    try:
-        return glob.glob(os.path.join(tempfile.gettempdir(), _SOCKETS))
-    except OSError:  # no temporary folder can be written
-        return []
+def size(path: str, name: str) -> int:
+    """The bytes that a file of proc(5) gives for `name` in kB; 0 if it does not."""
+    return int(_field(path, name).removesuffix("kB") or 0) << 10
 
 
 def _field(path, name):

@@ -18,13 +18,14 @@ def at_most_one():
     ):
         yield  # nobody can be interrupted here, or nobody wants to
         return
-    heard = []
+    interrupts = []
 
     def hear(number, frame):
-        if not heard:
-            heard.append(number)
+        if not interrupts:
+            interrupts.append(number)
             before(number, frame)
-            heard.clear()  # this handler has not raised: nothing is being cleaned up
+            # this handler has not raised: nothing is being cleaned up
+            interrupts.clear()
 
     signal.signal(signal.SIGINT, hear)
     try:

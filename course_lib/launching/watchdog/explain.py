@@ -34,7 +34,7 @@ def table(states: list[RankState]) -> list[str]:
 
 def _forked(state):
     """How many of its processes are at which line, or how they ended."""
-    lines = Counter(whereabouts(list(stack)) for stack in state.forked)
+    lines = Counter(map(whereabouts, state.forked))
     lines.update(_ended(code) for code in state.ended)
     return tuple(lines.items())
 
@@ -49,7 +49,7 @@ def _line(state):
     if state.state not in ("waits", "works", "ends"):
         return ""
     handles = f" (while it handles {state.error})" if state.error else ""
-    return whereabouts(list(state.frames)) + handles
+    return whereabouts(state.frames) + handles
 
 
 def _rows(place, ranks):

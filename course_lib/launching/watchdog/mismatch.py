@@ -14,39 +14,29 @@ def find(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
     Nothing if all ranks have called the same.
     """
     # a rank that could not answer knows none of its groups
-    informed = [state for state in waiting if state.members]
-    calls = {
-        state.rank: {(call.group, call.number): call for call in state.calls}
-        for state in informed
-    }
-    groups = {group for numbered in calls.values() for group, _ in numbered}
+    informed = {state.rank: state for state in waiting if state.members}
+    groups = {call.group for state in informed.values() for call in state.calls}
     for group in sorted(groups):
-        members = [
-            rank for rank in _members(group, waiting, world_size) if rank in calls
-        ]
-        here = {rank: _numbers(calls[rank], group) for rank in members}
+        members = _members(group, waiting, world_size)
+        here = {r: _numbered(informed[r], group) for r in members if r in informed}
         difference = _first_difference(here)
         if difference:
             number, sentence, missed = difference
-            which = f"Collective {number}" + _of(group)
-            return which + sentence, members if missed else []
+            of_group = "" if group == "0" else f" of group {group}"
+            return f"Collective {number}{of_group}{sentence}", [*here] if missed else []
     return "", []
 
 
 def _members(group, waiting, world_size):
     """The ranks of a group: as they know it themselves, else all."""
     for state in waiting:
-        if group in dict(state.members):
-            return dict(state.members)[group]
+        if group in state.members:
+            return state.members[group]
     return range(world_size)
 
 
-def _numbers(calls, group):
-    return {number: call for (name, number), call in calls.items() if name == group}
-
-
-def _of(group):
-    return "" if group == "0" else f" of group {group}"
+def _numbered(state, group):
+    return {call.number: call for call in state.calls if call.group == group}
 
 
 def _first_difference(here):
@@ -74,7 +64,10 @@ def _first_difference(here):
 
 
 def _differs(by_rank):
-    calls = ", ".join(_who_calls(call, ranks) for call, ranks in _alike(by_rank))
+    ranks = defaultdict(list)
+    for rank, call in by_rank.items():
+        ranks[str(call or "none")].append(rank)
+    calls = ", ".join(_who_calls(who, call) for call, who in ranks.items())
     return f" differs: {calls}. {SAME}"
 
 
@@ -89,13 +82,6 @@ def _half_done(by_rank):
     )
 
 
-def _alike(here):
-    ranks = defaultdict(list)
-    for rank, call in here.items():
-        ranks[str(call) if call else None].append(rank)
-    return ranks.items()
-
-
-def _who_calls(call, ranks):
+def _who_calls(ranks, call):
     verb = "call" if len(ranks) > 1 else "calls"
-    return f"{ranks_named(ranks)} {verb} {call or 'none'}"
+    return f"{ranks_named(ranks)} {verb} {call}"

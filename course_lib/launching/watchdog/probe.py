@@ -233,7 +233,7 @@ class Watchdog:
             return RankState(rank, "stopped")
         probe = self.probes[rank]
         state = rank_state(rank, probe.answer, last=last)
-        forked = [tuple(s) for s in probe.children if any(map(is_learners, s))]
+        forked = (stack for stack in probe.children if any(map(is_learners, stack)))
         # before and after the function there is no line of the learner's to tell
         if state.state == "works" and not any(map(is_learners, state.frames)):
             state = replace(state, state=probe.state)

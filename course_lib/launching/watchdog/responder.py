@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import traceback
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -71,12 +72,12 @@ def be_asked(file: int) -> None:
     _socket, _rank = file, os.getpid()
 
 
-def tell(word: bytes) -> None:
-    """Tell the launch that the function has begun, or that it has been left."""
+def tell(line: bytes) -> None:
+    """Tell the launch something unasked: `BEGUN`, `LEFT`, or where this rank is."""
     # a learner may have closed it, and nobody may read: it must not matter
     if _is_rank():
-        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
-            asked.send(word + b"\n", socket.MSG_DONTWAIT)
+        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as link:
+            link.send(line + b"\n", socket.MSG_DONTWAIT)
 
 
 def start(limit: float) -> None:
@@ -109,15 +110,15 @@ def awaits(work):
 def _answer():
     # the launch may be over, or the learner have closed all files; and whatever goes
     # wrong here must not stand in the learner's output
-    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as asked:
-        asked.sendall(b"\n")  # from now on there are answers
-        while asked.recv(1):
-            asked.sendall(_encoded(_stacks(), _calls()))
+    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as link:
+        link.sendall(b"\n")  # from now on there are answers
+        while link.recv(1):
+            link.sendall(_encoded(_stacks(), _calls()) + b"\n")
 
 
-def _encoded(stacks, called):
-    answer = [stacks, called, _limit, _members(), _operation(_awaited), _error()]
-    return json.dumps(answer).encode() + b"\n"
+def _encoded(stacks, calls):
+    answer = [stacks, calls, _limit, _members(), _operation(_awaited), _error()]
+    return json.dumps(answer).encode()
 
 
 def _calls():
@@ -157,24 +158,21 @@ def _stacks():
 
 
 def _walk(frame):
-    stack = []
-    while frame:
-        code = frame.f_code
-        stack.insert(0, Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
-        frame = frame.f_back
-    return stack
+    stack = [
+        Frame(inner.f_code.co_filename, line or 0, inner.f_code.co_name)
+        for inner, line in traceback.walk_stack(frame)
+    ]
+    return stack[::-1]
 
 
 def farewell() -> None:
     """Tell the last calls unasked: nobody can ask a rank that has ended."""
     if _started and _is_rank():
-        # a learner may have closed it, and nobody may read: it must not matter
-        with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as asked:
-            asked.send(_encoded([], _calls()[-_LAST:]), socket.MSG_DONTWAIT)
+        tell(_encoded([], _calls()[-_LAST:]))
 
 
 def understand(text: bytes) -> Answer:
     """An answer as it came through the socket."""
-    stacks, called, *rest = json.loads(text)
+    stacks, calls, *rest = json.loads(text)
     frames = tuple([Frame(*frame) for frame in stack] for stack in stacks)
-    return Answer(frames, tuple(Call(*call) for call in called), *rest)
+    return Answer(frames, tuple(Call(*call) for call in calls), *rest)

@@ -1,7 +1,7 @@
 """Does a launch stand still? Decided from what its processes do, and where they are."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
@@ -45,9 +45,9 @@ class RankState:
     call: str = ""
     frames: tuple[Frame, ...] = ()
     calls: tuple[Call, ...] = ()
-    members: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    members: dict[str, list[int]] = field(default_factory=dict)
     error: str = ""
-    forked: tuple[tuple[Frame, ...], ...] = ()
+    forked: tuple[list[Frame], ...] = ()
     ended: tuple[int, ...] = ()
 
     @property
@@ -55,6 +55,11 @@ class RankState:
         """How many collectives it has called."""
         last = {call.group: call.number for call in self.calls}
         return sum(last.values())
+
+
+def running_stacks(states: list[RankState]) -> dict[int, list[Frame]]:
+    """The stack of each rank that still ran."""
+    return {state.rank: list(state.frames) for state in states if state.frames}
 
 
 class Looks:
@@ -145,7 +150,7 @@ def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
         call,
         tuple(frames),
         answer.calls,
-        members=tuple((name, tuple(r)) for name, r in answer.members.items()),
+        members=answer.members,
         error=answer.error,
     )
 
@@ -175,10 +180,10 @@ def _awaited(stack, answer):
         return "" if pooled else _JOIN
     if end.function == "_engine_run_backward" and pending:
         return f"{pending[-1]} of backward"
-    named = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
-    if not named or (end not in named and not end.file.endswith(_OPERATOR)):
+    frames = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
+    if not frames or (end not in frames and not end.file.endswith(_OPERATOR)):
         return ""
-    return _name(named, answer.awaited)
+    return _name(frames, answer.awaited)
 
 
 def _name(frames, awaited):
