@@ -171,8 +171,9 @@ def test_a_kernel_killed_during_start_up_leaves_nothing(own):
     kernel = own()
     message_id = kernel.send(f"{NEW_SERVER}\ncl.launch(rank_of, world_size=2)")
     kernel.until_shown(message_id, TITLE)
+    # the title is shown before the server is started
+    assert becomes(lambda: below(kernel.pid))
     processes = below(kernel.pid)
-    assert processes
     os.kill(kernel.pid, signal.SIGKILL)
     assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
 
