@@ -12,7 +12,7 @@ import torch
 from course_lib.accelerators.hardware import find_gpu, find_link, parse_size
 from course_lib.accelerators.virtual import LAUNCH, machine
 from course_lib.errors import UsageError
-from course_lib.text import size
+from course_lib.text import many, size
 
 _MOST = 1024
 chosen: list[torch.device] = []  # what `devices` returned last
@@ -64,7 +64,7 @@ def _real(n, memory):
         torch.cuda.set_per_process_memory_fraction(share, index)
     kinds = ", ".join(dict.fromkeys(names))
     each = "" if memory is None else f", {size(memory)} of each"
-    line = f"{n} GPU{'s' * (n > 1)}: {kinds}{each}. All is measured."
+    line = f"{many(n, 'GPU')}: {kinds}{each}. All is measured."
     return [torch.device("cuda", index) for index in range(n)], line
 
 
@@ -80,11 +80,10 @@ def _virtual(n, memory, *, how):
     machine.options = {"n": n, "memory": memory, "gpu": gpu, "link": link}
     machine.options["launch"] = launch
     _show_errors_as_on_cuda()
-    between = f", {link.name}" if n > 1 else ""
+    each = f" each, {link.name}" if n > 1 else ""
     line = (
-        f"{n} virtual GPU{'s' * (n > 1)}: {gpu.name}, {size(memory)}{' each' * (n > 1)}"
-        f"{between}. Numbers and errors are real, bytes are counted, times are"
-        " modelled."
+        f"{many(n, 'virtual GPU')}: {gpu.name}, {size(memory)}{each}. Numbers and"
+        " errors are real, bytes are counted, times are modelled."
     )
     return [torch.device("vgpu", index) for index in range(n)], line
 
