@@ -3,6 +3,7 @@
 Launch real ranks from a cell, see what they did, check it.
 """
 
+import functools
 import importlib
 import sys
 
@@ -68,6 +69,7 @@ def __getattr__(name):
         raise RenamedError(f"{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
+    _hand_over_preload()
     value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
@@ -77,16 +79,24 @@ def __dir__():
     return sorted({*globals(), *__all__})
 
 
+@functools.cache
+def _hand_over_preload():
+    """Let the fork server import the checks, too: they run in ranks."""
+    from course_lib.exercises import stages
+    from course_lib.launching import server
+
+    server.set_preload(stages.names())
+
+
 def _warm_up_in_notebook():
     """Start the fork server early, so that the first launch is quick too."""
     from course_lib.display import in_notebook
     from course_lib.system import linux
 
     if in_notebook() and linux.available():
-        from course_lib.exercises import stages
         from course_lib.launching import server
 
-        server.set_preload(stages.names())  # checks run in ranks, too
+        _hand_over_preload()
         server.current()
 
 

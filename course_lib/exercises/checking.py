@@ -15,7 +15,6 @@ from course_lib.exercises.attempt import (
     Missing,
     Wrong,
 )
-from course_lib.launching import server
 from course_lib.text import many
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
@@ -77,7 +76,6 @@ def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Ri
         task = _find(exercise)
         _refuse_unless_function(task, answer)
         seconds = SECONDS if timeout is None else timeout
-        server.set_preload(stages.names())  # a script's first check starts the server
         return _judge(task, Attempt(answer, timeout=seconds))
     except LaunchInterrupted:
         raise  # it tells where each rank was
