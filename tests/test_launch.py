@@ -187,7 +187,8 @@ def test_a_process_group_can_be_made_twenty_times():
             dist.destroy_process_group()
         return x.item()
 
-    assert list(launch(again, world_size=2)) == [2.0, 2.0]
+    # three: two ranks may by luck be in step with each other all the way
+    assert list(launch(again, world_size=3)) == [3.0] * 3
 
 
 def test_launches_at_the_same_time_do_not_meet():
