@@ -3,7 +3,6 @@
 Launch real ranks from a cell, see what they did, check it.
 """
 
-import functools
 import importlib
 import sys
 
@@ -69,7 +68,8 @@ def __getattr__(name):
         raise RenamedError(f"{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
-    _hand_over_preload()
+    if _HOMES[name].startswith(("launching.", "exercises.", "studies.")):
+        _server()  # they start ranks
     value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
@@ -79,13 +79,13 @@ def __dir__():
     return sorted({*globals(), *__all__})
 
 
-@functools.cache
-def _hand_over_preload():
-    """Let the fork server import the checks, too: they run in ranks."""
+def _server():
+    """What starts the fork server, told of the checks to import ahead."""
     from course_lib.exercises import stages
     from course_lib.launching import server
 
     server.set_preload(stages.names())
+    return server
 
 
 def _warm_up_in_notebook():
@@ -94,10 +94,7 @@ def _warm_up_in_notebook():
     from course_lib.system import linux
 
     if in_notebook() and linux.available():
-        from course_lib.launching import server
-
-        _hand_over_preload()
-        server.current()
+        _server().current()
 
 
 if "IPython" in sys.modules:

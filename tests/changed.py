@@ -6,7 +6,6 @@ imports cannot be seen. Tests of answers depend on their answer and on the check
 stage. Plugins that trace lines, or read imports alone, see neither ranks nor notebooks.
 """
 
-import ast
 import re
 import subprocess
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import _HOMES
+from tests import layers
 
 ROOT = Path(__file__).parents[1]
 CODE = ("course_lib", "tests", "benchmarks")
@@ -152,19 +152,10 @@ def _source(name):
 @cache
 def _imports(name):
     """The files of the project that a module imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(_source(name))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            names.append(node.module)
-        else:
-            continue
-        found |= set(filter(None, map(_file, names)))
+    files = set(filter(None, map(_file, layers.imported(_source(name)))))
     # the package's face loads a module when one of its names is used
     used = re.findall(r"\b(?:course_lib|cl)\.(\w+)", _source(name))
-    return found | {_home(word) for word in used if word in _HOMES}
+    return files | {_home(word) for word in used if word in _HOMES}
 
 
 def _home(word):

@@ -44,15 +44,21 @@ def graph() -> dict[str, set[str]]:
     return {name: imports(path) & set(names) for name, path in names.items()}
 
 
-def imports(path: Path) -> set[str]:
-    """What a module imports of the package, modules and their members alike."""
+def imported(text: str) -> set[str]:
+    """The dotted names that a module imports, anywhere in it: modules and members."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
             names.add(node.module)
+    return names
+
+
+def imports(path: Path) -> set[str]:
+    """What a module imports of the package, modules and their members alike."""
+    names = imported(path.read_text(encoding="utf-8"))
     parts = (name.partition(".") for name in names)
     return {inner for top, _, inner in parts if top == "course_lib"}
 

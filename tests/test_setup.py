@@ -1,6 +1,5 @@
 """The set-up: versions agree, make does what it says, errors name the way out."""
 
-import ast
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tests import layers
 from tests.clones import NEEDED, script, set_up
 
 if sys.version_info >= (3, 11):
@@ -174,12 +174,7 @@ def test_the_package_imports_nothing_undeclared():
 
 def imports(file):
     """The names of top-level packages that a module imports, anywhere in it."""
-    nodes = list(ast.walk(ast.parse(file.read_text())))
-    plain = {
-        alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names
-    }
-    origins = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and not n.level}
-    return {name.partition(".")[0] for name in plain | origins}
+    return {name.partition(".")[0] for name in layers.imported(file.read_text())}
 
 
 def test_the_top_level_holds_only_what_the_readme_lists():

@@ -136,13 +136,18 @@ class Activity(NamedTuple):
     groups: int = 0
 
 
+def works(activity: Activity | None) -> bool:
+    """True for a process that has a core, waits for one, or for a disk."""
+    return bool(activity) and activity.state in ("R", "D")
+
+
 def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:
     """The activity of a process with that of its family: busy if any of them is."""
     others = [other for other in map(activity, family) if other]
     if parent is None or not others:
         return parent
     seconds = parent.seconds + sum(other.seconds for other in others)
-    busy = [other.state for other in others if other.state in ("R", "D")]
+    busy = [other.state for other in others if works(other)]
     state = busy[0] if busy and parent.state == "S" else parent.state
     groups = parent.groups + sum(other.groups for other in others)
     return Activity(state, seconds, groups)

@@ -168,11 +168,12 @@ class Watchdog:
     def _activities(self, ended, *, families=False):
         """What the ranks that have not ended do; None where that cannot be seen.
 
-        With `families` what they forked counts as theirs.
+        With `families` what they forked counts as theirs, unless a rank is at work
+        itself: then nobody need look through all processes of the machine.
         """
         pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
-        activities = map(processes.activity, pids.values())
-        if families:
+        activities = list(map(processes.activity, pids.values()))
+        if families and not any(map(processes.works, activities)):
             forked = processes.families(pids.values())
             activities = map(processes.together, activities, forked)
         return dict(zip(pids, activities))

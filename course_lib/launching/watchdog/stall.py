@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.stacks import Frame, is_learners, main_stack
-from course_lib.system.processes import Activity
+from course_lib.system.processes import Activity, works
 from course_lib.tracing.flight_recorder import Call
 
 EVERY = 0.5  # seconds between two looks at the processes
@@ -129,7 +129,7 @@ def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
     share = _REST + _GROUP * activity.groups
     # less than before: a thread or a forked process has ended meanwhile
     idle = abs(activity.seconds - before.seconds) <= share * passed
-    return idle and activity.state not in ("R", "D")
+    return idle and not works(activity)
 
 
 def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:

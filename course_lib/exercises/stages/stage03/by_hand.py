@@ -18,6 +18,7 @@ from course_lib.exercises.stages.stage03.by_hand_mistakes import (
 )
 from course_lib.exercises.stages.stage03.watching import (
     count_rows,
+    draw,
     refuse_lazy,
     shares,
 )
@@ -36,7 +37,7 @@ def check_step(attempt: Attempt) -> str:
         why = partial(why_raised, count=count, batch=batch)
         (run,) = attempt(_two_steps, count, batch, world_size=1, why=why)
         if (count, batch) == _CASES[0]:
-            _draw(attempt, run["trace"])
+            draw(attempt, run["trace"])
         for number, step in enumerate(run["steps"]):
             _judge(step, run, number=number, batch=batch)
         if batch >= 100:
@@ -48,16 +49,6 @@ def check_step(attempt: Attempt) -> str:
         "gradients of the full batch on 3 and 4 devices, even and uneven;"
         f" {said(travels)} travelled for {batch} samples on {count} devices"
     )
-
-
-def _draw(attempt, trace):
-    def picture():
-        from course_lib.plots.transfers import plot_transfers
-
-        return plot_transfers(trace)
-
-    if len(trace.transfers):
-        attempt.picture = picture
 
 
 def _two_steps(rank, world_size, answer, /, *given):

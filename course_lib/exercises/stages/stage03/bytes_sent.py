@@ -1,7 +1,6 @@
 """Exercise 3.3: the bytes that the busiest device sends in one step."""
 
 import copy
-from functools import partial
 from typing import NamedTuple
 
 from torch import nn
@@ -11,6 +10,7 @@ from course_lib.exercises.attempt import Attempt, Wrong
 from course_lib.exercises.compare import near, number_of
 from course_lib.exercises.device_runs import on_devices
 from course_lib.exercises.stages.stage03.bytes_mistakes import sent_by_device_0, why
+from course_lib.exercises.stages.stage03.watching import draw
 from course_lib.text import short
 
 
@@ -40,8 +40,7 @@ def check_bytes(attempt: Attempt) -> str:
     For DDP the gradients of that step are taken, and a ring's 2(n − 1)/n of them.
     """
     found = [attempt(_step, case, world_size=1)[0] for case in _CASES]
-    if found[0]["trace"].transfers:
-        attempt.picture = partial(_picture, found[0]["trace"])
+    draw(attempt, found[0]["trace"])
     pairs = [_pair(case, one) for case, one in zip(_CASES, found)]
     for number, kind in enumerate(_KINDS):
         for case, one, pair in zip(_CASES, found, pairs):
@@ -126,9 +125,3 @@ def _count(model, data, *, count):
     with record.trace() as recorded:
         nn.functional.cross_entropy(parallel(images), labels).backward()
     return recorded
-
-
-def _picture(trace):
-    from course_lib.plots.transfers import plot_transfers
-
-    return plot_transfers(trace)

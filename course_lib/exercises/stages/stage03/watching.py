@@ -1,11 +1,25 @@
 """What an answer does on several devices: who computes which rows, what travels."""
 
 from collections import Counter
+from functools import partial
 
 import torch
 
 from course_lib.exercises.attempt import Wrong
 from course_lib.text import listed
+
+
+def draw(attempt, trace) -> None:
+    """Let the notebook show above the outcome what travelled, if anything did."""
+    if trace.transfers:
+        attempt.picture = partial(_transfers, trace)
+
+
+def _transfers(trace):
+    # a rank, which imports this too, needs no matplotlib
+    from course_lib.plots.transfers import plot_transfers
+
+    return plot_transfers(trace)
 
 
 def count_rows(module: torch.nn.Module) -> Counter:
