@@ -1,8 +1,10 @@
 """Right and wrong answers to the exercises, as data.
 
 An answer is a file in `right/` or `wrong/`, or a row of `wrong/*/rows.toml`: a short
-`source`, or a `right` answer of which a few lines are changed. A wrong one says which
-hint it must get; `same as` marks the same mistake in another dress, `slow` gives the
+`source`, or a `right` answer of which a few lines are changed. A wrong one has the hint
+that it must get: `mistake` is the whole hint, which the check gives to whatever leaves
+the same fingerprint (`make mistakes` keeps it); `hint` are words of one that the check
+gives by itself. `same as` marks the same mistake in another dress, `slow` gives the
 seconds of one whose ranks wait for each other, or compute, until their time is up.
 """
 
@@ -31,6 +33,7 @@ class Answer:
     hint: str = ""
     same_as: str = ""
     slow: float = 0
+    makes: bool = False  # the fingerprint of its mistake
 
     @property
     def id(self) -> str:
@@ -59,10 +62,10 @@ def wrong() -> list[Answer]:
 
 def _from_file(path):
     place, source = str(path.relative_to(HERE.parent)), path.read_text()
-    hint, slow = _header(source, "hint"), _header(source, "slow")
+    mistake, slow = _header(source, "mistake"), _header(source, "slow")
+    hint = mistake or _header(source, "hint")
     assert hint or "wrong" not in path.parts, (
-        f"{place} has no line `# hint: `; write one at its head, with words of"
-        " the hint that the check gives"
+        f"{place} has no line `# mistake: ` with a hint for it; write one at its head"
     )
     return Answer(
         exercise=path.parent.name,
@@ -72,13 +75,14 @@ def _from_file(path):
         hint=hint or "",
         same_as=(_header(source, "same as") or "").removesuffix(".py"),
         slow=0 if slow is None else float(slow),
+        makes=bool(mistake),
     )
 
 
 def _header(source, name):
-    """What a line at the head of an answer says, or None."""
-    found = re.search(rf"^# {name}:? ?(.*)$", source, re.MULTILINE)
-    return found and found[1]
+    """What a line at the head of an answer says, with those that go on, or None."""
+    found = re.search(rf"^# {name}:? ?(.*(?:\n#   .*)*)$", source, re.MULTILINE)
+    return found and found[1].replace("\n#  ", "")
 
 
 def _rows(path):
@@ -89,9 +93,10 @@ def _rows(path):
             name=name,
             source=row.get("source") or _edited(path, name, row),
             place=f"{place}, [{name}]",
-            hint=row["hint"],
+            hint=row.get("mistake") or row["hint"],
             same_as=row.get("same_as", ""),
             slow=row.get("slow", 0),
+            makes="mistake" in row,
         )
 
 

@@ -7,13 +7,16 @@ whatever is raised sends it to a real rank after all.
 """
 
 import gc
+import hashlib
+import importlib
 import io
 import json
 import linecache
+import re
 import signal
 import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -22,10 +25,10 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib.exercises import attempt, baseline, checking
+from course_lib.exercises import attempt, baseline, checking, observe
+from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.checking import NotStarted, NotYet
 from course_lib.exercises.stages.stage01 import overlapping
-from course_lib.exercises.stages.stage02 import budget, loop, loop_mistakes
 from course_lib.launching import payload
 from course_lib.launching.results import Results
 from course_lib.studies import cache as kept
@@ -91,22 +94,69 @@ def outcome(
     exercise: str, source: str, *, timeout=None, called: bool = False
 ) -> Outcome:
     """What the check of an exercise says of an answer; `called`: without one rank."""
-    notebook = notebook_of(exercise)
-    variables, name = dict(given(notebook)), f"<answer to {exercise}>"
-    call = cells(notebook)[check_cell(exercise)]
+    call = cells(notebook_of(exercise))[check_cell(exercise)]
     if timeout:
         call = call.replace(")", f", timeout={timeout})")
-    kind = Called if called else attempt.Attempt
-    _run(source, name, variables)
+    asked = mock.patch.object(checking, "Attempt", _kind(called=called))
     try:
-        asked = mock.patch.object(checking, "Attempt", kind)
-        with asked, _own_random_state(), _trained_once():
+        with _answered(exercise, source) as variables, asked:
             right = eval(call, variables)
         return Outcome("right", right.text, "")
     except (NotYet, NotStarted) as error:
         said, hint = checking.parts(str(error))
         status = "not yet" if isinstance(error, NotYet) else "not started"
         return Outcome(status, said, hint)
+
+
+def mistake(
+    exercise: str, source: str, *, seed=0, timeout=None, called: bool = False
+) -> Wrong | None:
+    """What the cases of a seed find wrong in an answer; None if it is right."""
+    task = checking.exercises()[exercise]
+    name = _function(exercise)
+    kind, seconds = _kind(called=called), timeout or attempt.SECONDS
+    try:
+        with _answered(exercise, source) as variables:
+            checking.solve(task, kind(variables[name], timeout=seconds), seed)
+    except Wrong as wrong:
+        return wrong
+    return None
+
+
+def first_seen(exercise: str, source: str, *, called: bool = False) -> list:
+    """Each case of seed 0 with what was seen of a right answer."""
+    task, pairs = checking.exercises()[exercise], []
+
+    def judge(case, seen):
+        pairs.append((case, list(seen)))
+        return task.judge(case, seen)
+
+    with _answered(exercise, source) as variables:
+        name = _function(exercise)
+        checking.solve(
+            replace(task, judge=judge), _kind(called=called)(variables[name])
+        )
+    return pairs
+
+
+def _function(exercise):
+    """The name of the function that an exercise asks for."""
+    call = cells(notebook_of(exercise))[check_cell(exercise)]
+    return re.search(r", (\w+)", call)[1]
+
+
+def _kind(*, called):
+    return Called if called else attempt.Attempt
+
+
+@contextmanager
+def _answered(exercise, source):
+    """The variables of the notebook after the answer cell, in a block."""
+    variables, name = dict(given(notebook_of(exercise))), f"<answer to {exercise}>"
+    _run(source, name, variables)
+    try:
+        with _own_random_state(), _trained_once():
+            yield variables
     finally:
         del linecache.cache[name]
 
@@ -130,7 +180,7 @@ def _keep(key, compute):
 @contextmanager
 def _trained_once():
     """Train only once, for the same batches and mistakes, what checks compare with."""
-    train, accumulate = baseline.weights_after, loop_mistakes.trained
+    train = baseline.weights_after
 
     def weights_after(batches, *, start=None, **how):
         batches = list(batches)
@@ -138,54 +188,34 @@ def _trained_once():
         key = "weights", kept.digest(tensors), *sorted(how.items())
         return _keep(key, lambda: train(batches, start=start, **how))
 
-    def trained(batches, parts=1, *, log=None, **how):
-        def compute():
-            losses = []
-            return accumulate(batches, parts, log=losses, **how), losses
-
-        key = "accumulated", kept.digest(chain(*batches)), parts, *sorted(how.items())
-        weights, losses = _keep(key, compute)
-        if log is not None:
-            log.extend(losses)
-        return weights
-
-    with (
-        mock.patch.object(baseline, "weights_after", weights_after),
-        mock.patch.object(loop_mistakes, "trained", trained),
-        mock.patch.object(loop, "trained", trained),
-    ):
+    with mock.patch.object(baseline, "weights_after", weights_after):
         yield
 
 
 @contextmanager
 def _remembered():
-    """Compute only once what checks of 1.3 and of stage 02 compare all answers with."""
-    watched, between, largest = loop._watched, budget._between, budget._largest
-
-    def training(train, batches, parts, *, device):
-        def compute():
-            return watched(train, batches, parts, device=device)
-
-        return _keep(("plain", parts), compute) if train is loop._plain else compute()
-
-    def memory(data, wanted):
-        return _keep(("memory", wanted), lambda: between(data, wanted))
-
-    def fitting(model, data, steps=budget.two_steps):
-        device = next(model.parameters()).device
-        _, total = torch.get_device_module(device).mem_get_info(device)
-        key = "largest", total, steps
-        return _keep(key, lambda: largest(model, data, steps=steps))
+    """Compute only once, for a case, what checks compare all answers with."""
 
     def whole_batch(measured):
         return _keep("whole batch", measured)
 
-    with (
-        mock.patch.object(overlapping, "_whole_batch", whole_batch),
-        mock.patch.object(loop, "_watched", training),
-        mock.patch.multiple(budget, _between=memory, _largest=fitting),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(overlapping, "_whole_batch", whole_batch))
+        for module in map(importlib.import_module, observe.names()):
+            if hasattr(module, "costs"):
+                once = _once(module.costs)
+                stack.enter_context(mock.patch.object(module, "costs", once))
         yield
+
+
+def _once(compute):
+    def remembered(*args):
+        file = io.BytesIO()
+        payload.dump(args, file)
+        digest = hashlib.sha256(file.getvalue()).digest()
+        return _keep((compute.__module__, digest), lambda: compute(*args))
+
+    return remembered
 
 
 class Called(attempt.Attempt):

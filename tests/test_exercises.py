@@ -19,7 +19,8 @@ import pytest
 from course_lib.authoring import execute, lint, release
 from course_lib.errors import CourseError
 from course_lib.exercises import checking, progress
-from course_lib.exercises.attempt import Exercise, Wrong
+from course_lib.exercises.attempt import OldExercise as Exercise
+from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.stages.stage05 import counting, watching
 
 ROOT = Path(__file__).parents[1]

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from course_lib.errors import LaunchError, UsageError
+from course_lib.exercises import fingerprints
+from course_lib.exercises.exercise import Case, Wrong
 from course_lib.launching import failures, launcher, spec
 from course_lib.launching.results import Results
 from course_lib.stacks import Frame, is_learners
 from course_lib.tracing.events import Trace
 
+_FOLDED = re.compile(r"  \(\d+ more in ")  # a line on frames of libraries
 _LINES = 3  # of an exception's message: PyTorch's can be long
 SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
 STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
@@ -75,12 +78,16 @@ _GENERAL = {
 }
 
 
-class Wrong(Exception):
-    """What an answer did, and what a right one does; `hint` is about this mistake."""
+class Failed(Wrong):
+    """The answer raised, ended its rank, or did not end: where, and by which error."""
 
-    def __init__(self, sentence: str, hint: str = "", lines: tuple[str, ...] = ()):
-        super().__init__(sentence)
-        self.hint, self.lines = hint, lines
+    failed = True
+
+    def __init__(self, sentence, hint, lines, *, error: LaunchError):
+        head = str(error).partition("\n\n")[0]
+        clue = {"error": error.kind, "words": fingerprints.words(head)}
+        super().__init__(sentence, hint, clue=clue)
+        self.lines, self.error = lines, error
 
 
 class Missing(Exception):
@@ -92,7 +99,7 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True)
-class Exercise:
+class OldExercise:
     """One exercise: how long it takes, what checks it, hints that say ever more.
 
     `check(attempt)` returns a sentence on what was right and raises `Wrong` otherwise.
@@ -133,16 +140,24 @@ class Attempt:
         except LaunchError as error:
             if error.kind == "NotImplementedError" and "(no message)" in str(error):
                 raise Missing from None  # PyTorch's own have a message
-            raise self._failure(error, why) from None
+            raise self._failure(error, why, alone=world_size == 1) from None
         except UsageError as error:
             raise Wrong(str(error)) from None  # it cannot be sent to the ranks
 
-    def _failure(self, error, why):
+    def run(self, observe: Callable, case: Case) -> Results:
+        """What `observe(rank, world_size, answer, case.given)` returned on each rank.
+
+        Errors: `Missing` for a stub, `Failed` with rank and line if a rank fails,
+        `Broken` if it fails by a fault of the check.
+        """
+        return self(observe, case.given, world_size=case.world_size, trace=case.trace)
+
+    def _failure(self, error, why, *, alone):
         """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
         head, *lines = _shortened(str(error)).split("\n")
         # of one process only: nobody asked for a rank
-        head = re.sub(r"^rank 0 of 1\b", self.name, head)
-        lines = tuple(line for line in lines if "cl.last_error()" not in line)
+        head = re.sub(r"^rank 0 of 1\b", _raiser(error) or self.name, head)
+        lines = _learners_lines(lines)
         if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
             hint = "Keep the parameters of the function as the exercise gives them."
         else:
@@ -152,8 +167,8 @@ class Attempt:
         plain = isinstance(self.answer, types.FunctionType)
         if plain and not hint and _is_fault(error):
             return Broken(head.partition(" raised ")[2])
-        hint = hint or _GENERAL.get(error.kind, "")
-        return Wrong(head, hint, lines)
+        hint = hint or ("" if alone else _GENERAL.get(error.kind, ""))
+        return Failed(head, hint, lines, error=error)
 
     def draw(self, trace: Trace | None) -> None:
         """Let the notebook show this timeline above the outcome."""
@@ -166,6 +181,23 @@ def _timeline(trace):
     from course_lib.plots.timeline import plot_timeline
 
     return plot_timeline(trace)
+
+
+def _raiser(error):
+    """The learner's function that raised, by its name, or None."""
+    places = re.findall(
+        r'^  File "(.+?)", line \d+, in (\w+)$', error.details, re.MULTILINE
+    )
+    names = [name for file, name in places if is_learners(Frame(file, 0, ""))]
+    return names[-1] if names else None
+
+
+def _learners_lines(lines):
+    """The lines of a message that show the learner's own code, if there are some."""
+    lines = [line for line in lines if "cl.last_error()" not in line]
+    if any("-->" in line for line in lines):
+        lines = [line for line in lines if not _FOLDED.match(line)]
+    return tuple(lines)
 
 
 class _Named:

@@ -17,15 +17,18 @@ RATE = 0.1  # learning rate of every exercise
 def settled():
     """PyTorch's own settings in a block or a decorated function: f32, CPU, gradients.
 
-    The checks run in the notebook, which may have set others for itself.
+    The checks run in the notebook, which may have set others for itself. One thread:
+    with small operators several only wait for each other.
     """
-    dtype = torch.get_default_dtype()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         torch.set_default_dtype(torch.float32)
+        torch.set_num_threads(1)
         try:
             yield
         finally:
             torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
 
 
 def network(seed: int = 0) -> nn.Module:

@@ -93,10 +93,19 @@ def largest(state: dict) -> float:
 
 
 def gap(one: dict, other: dict) -> float:
-    """The largest difference of two state dicts of the same names; inf for nan."""
+    """The largest difference of two state dicts; inf for nan, other names or shapes."""
+    if _shapes(one) != _shapes(other):
+        return float("inf")
     gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
     largest = torch.stack(gaps).max().item()  # nan if one of them is
     return largest if largest == largest else float("inf")
+
+
+def apart(found: dict, expected: dict) -> dict:
+    """By how much each tensor of a state dict differs; {} if one has another shape."""
+    if _shapes(found) != _shapes(expected):
+        return {}
+    return {name: found[name] - expected[name] for name in expected}
 
 
 def mistaken(found: dict, mistakes: Iterable, weights: Callable, *, close=CLOSE):

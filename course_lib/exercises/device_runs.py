@@ -103,3 +103,11 @@ def mixed(error: LaunchError) -> tuple[str, ...]:
     if "to be on the same device" not in said:
         return ()
     return tuple(re.findall(r"\b(?:cpu|vgpu:\d+|cuda:\d+)\b", said)[:2])
+
+
+def one_gpu(memory: int | None = None):
+    """The device of a check in a rank, and its module; sums in full precision."""
+    # CUDA's convolutions round their inputs to 10 bits unless told otherwise
+    torch.backends.cudnn.allow_tf32 = False
+    [device] = on_devices(1, memory=memory)
+    return device, torch.get_device_module(device)

@@ -14,5 +14,5 @@ def train(model, optimizer, batches, num_microbatches):
         for parameter in model.parameters():
             parameter.grad /= num_microbatches
         optimizer.step()
-        losses.append(total / num_microbatches)
+        losses.append(total.item() / num_microbatches)
     return losses

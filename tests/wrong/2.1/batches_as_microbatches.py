@@ -1,4 +1,5 @@
-# hint: Each pair in `batches` is a whole batch
+# mistake: Each pair in `batches` is a whole batch, not a micro-batch. Cut it with an
+#   inner loop, and step after that loop.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,5 @@
-# hint: This loss has no graph
+# mistake: This loss has no graph, so backward has nowhere to go: detach(), item() and
+#   no_grad() cut it off. Call backward first, detach for logging after.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

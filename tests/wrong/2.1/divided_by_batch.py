@@ -1,4 +1,5 @@
-# hint: not by a number of samples
+# mistake: The loss of a micro-batch is a mean already. Divide it by the number of
+#   micro-batches, not by a number of samples.
 # same as: divided_by_samples.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: twice. Divide the losses or the gradients
+# mistake: You divide by k twice. Divide the losses or the gradients, not both.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

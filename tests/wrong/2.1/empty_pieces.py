@@ -1,4 +1,5 @@
-# hint: An empty micro-batch, 0 samples
+# mistake: An empty micro-batch, 0 samples, went through the model. How many has each?
+#   `len(images) // num_microbatches`.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

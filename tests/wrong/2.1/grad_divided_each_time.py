@@ -1,4 +1,5 @@
-# hint: is divided again and again
+# mistake: `.grad` is divided after every micro-batch, so what is in it already is
+#   divided again and again. Divide once, before the step.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

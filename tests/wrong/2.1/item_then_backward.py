@@ -1,4 +1,4 @@
-# hint: item() makes a plain number
+# mistake: item() makes a plain number of the loss. Call backward on the tensor.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

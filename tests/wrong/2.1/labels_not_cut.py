@@ -1,4 +1,5 @@
-# hint: A micro-batch has as many labels as images
+# mistake: A micro-batch has as many labels as images: cut both in the same way, and
+#   pair the pieces with `zip`.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

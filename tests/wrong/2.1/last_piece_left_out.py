@@ -1,4 +1,5 @@
-# hint: The last micro-batch is left out
+# mistake: The last micro-batch is left out. `chunk(k)` gives k pieces; step after all
+#   of them.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

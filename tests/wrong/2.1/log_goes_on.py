@@ -1,4 +1,4 @@
-# hint: start it at 0 for each batch
+# mistake: The sum goes on from batch to batch: start it at 0 for each batch.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: not for each micro-batch
+# mistake: One number for each batch, not for each micro-batch: add them up.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

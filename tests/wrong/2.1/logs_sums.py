@@ -1,4 +1,4 @@
-# hint: These are sums over
+# mistake: These are sums over 8 micro-batches. Log the mean.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

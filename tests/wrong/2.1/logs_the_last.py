@@ -1,4 +1,4 @@
-# hint: the loss of the last micro-batch alone
+# mistake: This is the loss of the last micro-batch alone. Log the mean of all.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

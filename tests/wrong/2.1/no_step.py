@@ -1,4 +1,4 @@
-# hint: the optimizer never steps
+# mistake: These are the weights of the start: the optimizer never steps.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

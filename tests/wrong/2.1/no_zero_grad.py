@@ -1,4 +1,5 @@
-# hint: zero_grad is missing. Call
+# mistake: The gradients of earlier steps are still there: zero_grad is missing. Call it
+#   once for each batch.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

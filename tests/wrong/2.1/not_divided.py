@@ -1,4 +1,5 @@
-# hint: Divide each loss by their number
+# mistake: The gradients are a sum over micro-batches, so each step is far too long.
+#   Divide each loss by their number.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

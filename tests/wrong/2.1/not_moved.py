@@ -1,4 +1,5 @@
-# hint: move each micro-batch there
+# mistake: The model is on a device of its own: move each micro-batch there,
+#   `images.to(device)`.
 def train(model, optimizer, batches, num_microbatches):
     losses = []
     k = num_microbatches

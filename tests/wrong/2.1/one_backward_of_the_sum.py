@@ -1,4 +1,6 @@
-# hint: the graphs of all micro-batches wait in memory
+# mistake: The gradient is right, but the graphs of all micro-batches wait in memory
+#   until backward. Call backward right after each forward: gradients add up by
+#   themselves.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,5 @@
-# hint: Put one micro-batch at a time through the model
+# mistake: Each whole batch goes through the model at once. Cut it into
+#   `num_microbatches` parts, and put one after the other through the model.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: A batch is a pair
+# mistake: A batch is a pair. Cut its images and its labels, then `zip` the pieces.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

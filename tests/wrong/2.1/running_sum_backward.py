@@ -1,4 +1,5 @@
-# hint: a running sum of losses brings old graphs back
+# mistake: This graph was used up by a backward before. Each micro-batch needs a forward
+#   pass of its own; a running sum of losses brings old graphs back.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,5 @@
-# hint: `split(k)` gives pieces of k samples
+# mistake: 8 samples went through the model at once, not 6: `split(k)` gives pieces of k
+#   samples, `chunk(k)` gives k pieces.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

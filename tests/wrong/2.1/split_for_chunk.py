@@ -1,4 +1,5 @@
-# hint: `split(k)` pieces of k samples
+# mistake: The gradient is right, but the batch is not cut as asked for: `chunk(k)`
+#   gives k pieces, `split(k)` pieces of k samples.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

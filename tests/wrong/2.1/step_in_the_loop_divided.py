@@ -1,4 +1,4 @@
-# hint: The optimizer steps after each micro-batch
+# hint: one for each, after all of its micro-batches
 # same as: step_in_the_loop.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

@@ -1,4 +1,5 @@
-# hint: at once without a graph
+# mistake: 48 samples went through the model at once without a graph. Is that for the
+#   log? The micro-batches' own losses give it for nothing.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

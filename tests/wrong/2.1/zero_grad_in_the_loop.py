@@ -1,4 +1,5 @@
-# hint: zero_grad in the inner loop wipes out
+# mistake: Only the last micro-batch counts: zero_grad in the inner loop wipes out the
+#   others. Call it once for each batch.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

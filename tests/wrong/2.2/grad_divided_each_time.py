@@ -1,4 +1,5 @@
-# hint: is divided again and again
+# mistake: `.grad` is divided after every micro-batch, so what is in it already is
+#   divided again and again. Divide once, after the loop.
 def accumulate(model, microbatches):
     n = sum(len(y) for x, y in microbatches)
     model.zero_grad()

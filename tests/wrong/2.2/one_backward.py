@@ -1,4 +1,6 @@
-# hint: the graphs of all micro-batches wait in memory
+# mistake: The gradient is right, but the graphs of all micro-batches wait in memory
+#   until backward. Call backward right after each forward: gradients add up by
+#   themselves.
 def accumulate(model, microbatches):
     total = sum(len(labels) for _, labels in microbatches)
     losses = [

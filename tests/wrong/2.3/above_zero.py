@@ -1,4 +1,5 @@
-# hint: Word 0 may be a target
+# mistake: Word 0 may be a target, too. Count targets that are not -100, not those above
+#   0.
 def accumulate_tokens(model, microbatches):
     n = sum((y > 0).sum().item() for x, y in microbatches)
     for x, y in microbatches:

@@ -1,4 +1,5 @@
-# hint: mean() of reduction='none'
+# mistake: mean() of reduction='none' divides by all places, those of -100 as well. Take
+#   sum().
 def accumulate_tokens(model, microbatches):
     n = sum((y != -100).sum().item() for x, y in microbatches)
     for x, y in microbatches:

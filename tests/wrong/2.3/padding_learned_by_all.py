@@ -1,4 +1,5 @@
-# hint: the model learns the padding
+# mistake: Targets of -100 have been turned into words, and the model learns the
+#   padding. Leave them: cross_entropy ignores them.
 # same as: padding_learned.py
 def accumulate_tokens(model, microbatches):
     n = sum((y != -100).sum().item() for x, y in microbatches)

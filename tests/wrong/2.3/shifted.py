@@ -1,4 +1,5 @@
-# hint: The targets are shifted by one
+# mistake: The targets are shifted by one. Each stands beside the token that it follows
+#   already.
 def accumulate_tokens(model, microbatches):
     n = sum((y != -100).sum().item() for x, y in microbatches)
     for x, y in microbatches:

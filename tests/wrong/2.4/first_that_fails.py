@@ -1,4 +1,4 @@
-# hint: One too many
+# mistake: One too many: this is the first size that fails. Return the one before.
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -1,4 +1,5 @@
-# hint: forward and backward, twice
+# mistake: A try is forward and backward, twice, with gradients kept in between: each of
+#   these takes memory.
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -1,4 +1,5 @@
-# hint: Does the search come to an end?
+# mistake: Does the search come to an end? If low + 1 == high, then (low + high) // 2 is
+#   low again.
 # slow: 3
 def largest_microbatch(model, images, labels):
     def fits(n):

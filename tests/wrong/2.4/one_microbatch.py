@@ -1,4 +1,5 @@
-# hint: One micro-batch of this size fits, but not a second one
+# mistake: One micro-batch of this size fits, but not a second one: then the gradients
+#   of the first are held, too. Try two after each other.
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -4,7 +4,7 @@ Each check first compares values, then what they cost: bytes that cross, peak me
 time. Only an answer that fails is looked into, to find the hint for its mistake.
 """
 
-from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage01.counting import check_bytes
 from course_lib.exercises.stages.stage01.cutting import check_cut
 from course_lib.exercises.stages.stage01.overlapping import check_overlap

@@ -4,7 +4,7 @@ Each check first compares values with those of one device, then counts what trav
 Only an answer that differs is looked into, to find the hint for its mistake.
 """
 
-from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage03.by_hand import check_step
 from course_lib.exercises.stages.stage03.bytes_sent import check_bytes
 from course_lib.exercises.stages.stage03.drifting import check_drifting

@@ -4,7 +4,7 @@ Each check first compares values and cost with those of one plain process. Only 
 answer that differs is looked into, to find the hint for its mistake.
 """
 
-from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage04.accumulating import check_accumulate
 from course_lib.exercises.stages.stage04.by_hand import check_by_hand
 from course_lib.exercises.stages.stage04.mean_loss import check_mean_loss

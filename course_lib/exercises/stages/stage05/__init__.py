@@ -4,7 +4,7 @@ Each check first compares values and cost. Chance plays no part: where processes
 in each other's way, the check holds one of them until they do.
 """
 
-from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage05.counting import check_count
 from course_lib.exercises.stages.stage05.hogwild import check_train
 from course_lib.exercises.stages.stage05.leaking import check_digest

@@ -4,7 +4,7 @@ Each check first compares numbers with those of a right answer, in one launch or
 Only an answer that differs is looked into, to find the hint for its mistake.
 """
 
-from course_lib.exercises.attempt import Exercise
+from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage06.bending import check_knee
 from course_lib.exercises.stages.stage06.buying import check_cheapest
 from course_lib.exercises.stages.stage06.noise import check_noise_scale

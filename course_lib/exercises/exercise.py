@@ -1,0 +1,84 @@
+"""What an exercise is: cases, what is observed in a rank, and a judge of that."""
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # comes with JupyterLab there
+
+_TASKS = Path(__file__).parent / "tasks.toml"
+
+
+class Wrong(Exception):
+    """What an answer did, and what a right one does; `hint` is about this mistake."""
+
+    failed = False  # the answer ran to its end
+    case = 0  # number of the case that shows it
+
+    def __init__(self, sentence: str, hint: str = "", *, clue=None, also=None):
+        """`clue` is what tells this mistake from others, `also` what else was seen.
+
+        Both are plain data of numbers, text and tensors, as `fingerprints` takes them.
+        """
+        super().__init__(sentence)
+        self.hint, self.lines = hint, ()
+        self.clue, self.also = clue, also
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch of an answer: what `observe` is given, and on how many ranks.
+
+    `expected` stays with the judge: what a right answer would give.
+    """
+
+    given: dict
+    world_size: int = 1
+    trace: bool = False
+    expected: object = None
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise; `tasks.toml` has its title, its minutes and its hints.
+
+    `observe(rank, world_size, answer, given)` runs in each rank and returns plain data.
+    `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
+    `judge(case, seen)` gets what every rank returned, and returns what is proven of
+    this case or raises `Wrong`; the proofs stand in `proof`. Optional:
+    `draw(case, seen)` returns axes, `failed(case, wrong)` judges a launch that failed,
+    as `judge` does.
+    """
+
+    id: str
+    observe: Callable
+    cases: Callable
+    judge: Callable
+    proof: str = "{}"
+    draw: Callable | None = None
+    failed: Callable | None = None
+
+    @property
+    def title(self) -> str:
+        """As in its heading."""
+        return _tasks()[self.id]["title"]
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes, about."""
+        return _tasks()[self.id]["minutes"]
+
+    @property
+    def hints(self) -> list[str]:
+        """Two or three, each of which says more."""
+        return _tasks()[self.id]["hints"]
+
+
+@functools.cache
+def _tasks():
+    return tomllib.loads(_TASKS.read_text(encoding="utf-8"))

@@ -1,0 +1,129 @@
+"""Known mistakes: the one that left the same traces as an answer, and its hint.
+
+A mistake is a wrong answer with a hint. What the judge finds in it, the `clue` of its
+`Wrong`, is kept beside the exercise as a fingerprint: numbers, text, and of tensors a
+few fixed projections. The nearest one is taken, by distance: the last digits of
+another processor change nothing.
+"""
+
+import functools
+import json
+import math
+import re
+from pathlib import Path
+
+import torch
+
+FOLDER = Path(__file__).parent / "mistakes"
+_PROJECTIONS = 8
+NEAR = 0.02  # distance of two fingerprints of one mistake, from 0 to 1
+_OTHER = 0.5  # what else was seen may differ by this
+_ALIKE = 0.25  # of what was raised: other names in one message
+
+
+def features(value):
+    """A clue as JSON can hold it: a dict of tensors becomes one vector, projected."""
+    if torch.is_tensor(value):
+        return _projected([value])
+    if isinstance(value, dict):
+        tensors = [part for part in value.values() if torch.is_tensor(part)]
+        if tensors and len(tensors) == len(value):
+            return _projected(tensors)
+        return {str(key): features(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [features(part) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    return value if isinstance(value, bool | int | str | None) else str(value)
+
+
+def _projected(tensors):
+    """Sums over a vector with the signs and sizes of cosines, the last its length."""
+    vector = torch.cat([part.detach().flatten().double().cpu() for part in tensors])
+    if not vector.isfinite().all():
+        return {"numbers": len(vector), "finite": False}
+    places = torch.arange(1, len(vector) + 1, dtype=torch.float64)
+    steps = torch.arange(1, _PROJECTIONS + 1, dtype=torch.float64).sqrt()
+    waves = torch.cos(2 * math.pi * steps[:, None] * places * 0.618034)
+    sums = [*(waves @ vector).tolist(), vector.norm().item()]
+    return {"numbers": len(vector), "vector": [float(f"{x:.6g}") for x in sums]}
+
+
+def distance(one, other) -> float:
+    """From 0, the same, to 1, nothing alike, of two clues as `features` gives them.
+
+    Of a list it is the mean of its parts, of a dict the largest one: all must agree.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        if "vector" in one and "vector" in other:
+            return _apart(one, other)
+        names = one.keys() | other.keys()
+        return max((distance(one.get(n), other.get(n)) for n in names), default=0.0)
+    if isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            return 1.0
+        return sum(map(distance, one, other)) / max(1, len(one))
+    if _is_number(one) and _is_number(other):
+        return min(1.0, abs(one - other) / max(abs(one), abs(other), 1e-12))
+    return float(one != other)
+
+
+def _apart(one, other):
+    if one["numbers"] != other["numbers"]:
+        return 1.0
+    apart = math.dist(one["vector"], other["vector"])
+    return min(1.0, apart / max(math.hypot(*other["vector"]), 1e-30))
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def words(message: str) -> list[str]:
+    """The words of an error's message, each once, numbers alike."""
+    return sorted(set(re.findall(r"[A-Za-z_]+", message)))
+
+
+def _unlike(one, other):
+    """The distance of two failures: the kind of error, and the words of its message."""
+    if one["error"] != other["error"]:
+        return 1.0
+    first, second = set(one["words"]), set(other["words"])
+    return 1 - len(first & second) / max(1, len(first | second))
+
+
+@functools.cache
+def known(exercise: str) -> list[dict]:
+    """The mistakes of an exercise: their names, hints and fingerprints."""
+    path = FOLDER / f"{exercise}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def of(wrong) -> dict | None:
+    """The fingerprint of a mistake; None if the judge gives no clue to it."""
+    if wrong.clue is None:
+        return None
+    if wrong.failed:
+        return {"failed": wrong.clue}
+    also = features(wrong.also)
+    return {"case": wrong.case, "clue": features(wrong.clue), "also": also}
+
+
+def nearest(exercise: str, found: dict | None) -> dict | None:
+    """The known mistake with this fingerprint, or None."""
+    if found is None:
+        return None
+    if "failed" in found:
+        failures = [one for one in known(exercise) if "failed" in one]
+        ranked = [(_unlike(found["failed"], one["failed"]), one) for one in failures]
+        close = [row for row in ranked if row[0] <= _ALIKE]
+    else:
+        close = [
+            (round(apart / NEAR), distance(found["also"], one["also"]), apart, one)
+            for one in known(exercise)
+            if one.get("case") == found["case"]
+            if (apart := distance(found["clue"], one["clue"])) <= NEAR
+        ]
+        # of several that the clue does not tell apart, what else was seen decides
+        close = [row for row in close if row[1] <= _OTHER]
+    return min(close, key=lambda row: row[:-1])[-1] if close else None

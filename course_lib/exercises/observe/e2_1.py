@@ -1,0 +1,86 @@
+"""Exercise 2.1, in a rank: a training with gradient accumulation, watched."""
+
+import copy
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from course_lib.exercises.device_runs import one_gpu, watch
+from course_lib.exercises.spies import Work
+from course_lib.exercises.values import plain
+
+
+def observe(rank, world_size, answer, given):
+    """What a training of `given["model"]` gives, and its bytes at the peak.
+
+    Beside it those of whole batches and of parts one after the other.
+    """
+    device, _ = one_gpu()
+    found = _watched(answer, given, device=device, parts=given["parts"])
+    return found | {"baseline": costs(given, device), "device": str(device)}
+
+
+def costs(given, device):
+    """What whole batches and right accumulation need: bytes at the peak and FLOPs."""
+    whole, own = (
+        _watched(_plain, given, device=device, parts=parts)
+        for parts in (1, given["parts"])
+    )
+    return {"whole": whole["peak"], "peak": own["peak"], "flops": own["flops"]}
+
+
+def _watched(train, given, *, device, parts):
+    model = copy.deepcopy(given["model"]).to(device)
+    optimizer = given["optimizer"](model.parameters())
+    settings = _settings(optimizer)
+    steps = []  # the gradients at each, on the CPU, where they cost the device nothing
+    optimizer.register_step_pre_hook(lambda *_: steps.append(_grads(model)))
+    batches = [tuple(part.clone() for part in pair) for pair in given["batches"]]
+
+    work = Work(model)
+
+    def call():
+        with work:
+            losses = train(model, optimizer, batches, parts)
+        return plain(losses), _with_graph(losses)
+
+    run = watch(call, [device])
+    returned, graphs = run.result
+    return {
+        "returned": returned,
+        "graphs": graphs,
+        "weights": {n: p.detach().cpu().clone() for n, p in model.named_parameters()},
+        "steps": len(steps),
+        "first": steps[0] if steps else {},
+        "settings": (settings, _settings(optimizer)),
+        "peak": max(run.peak.values()) - max(run.before.values()),
+        "flops": work.flops,
+        "passes": work.passes,
+        "trace": run.trace,
+    }
+
+
+def _grads(model):
+    return {n: p.grad.cpu() for n, p in model.named_parameters() if p.grad is not None}
+
+
+def _settings(optimizer):
+    """Learning rates and all else that a group of parameters has beside them."""
+    groups = optimizer.param_groups
+    return plain([{k: v for k, v in g.items() if k != "params"} for g in groups])
+
+
+def _with_graph(losses):
+    values = losses if isinstance(losses, list | tuple) else [losses]
+    return any(torch.is_tensor(value) and value.requires_grad for value in values)
+
+
+def _plain(model, optimizer, batches, parts):
+    """Train with right accumulation: what costs are compared with."""
+    device = next(model.parameters()).device
+    for images, labels in batches:
+        optimizer.zero_grad()
+        for x, y in zip(images.chunk(parts), labels.chunk(parts)):
+            loss = cross_entropy(model(x.to(device)), y.to(device))
+            (loss / parts).backward()
+        optimizer.step()

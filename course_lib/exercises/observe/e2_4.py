@@ -1,0 +1,90 @@
+"""Exercise 2.4, in a rank: a search for the largest micro-batch, watched."""
+
+import copy
+import gc
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from course_lib.exercises.device_runs import one_gpu
+from course_lib.exercises.spies import Work
+from course_lib.exercises.values import plain
+
+
+def observe(rank, world_size, answer, given):
+    """What the search returns on a device that just holds `given["wanted"]` images.
+
+    Beside it what fits by bisection, what it tried, and what it left behind.
+    """
+    data = given["images"], given["labels"]
+    memory, expected = costs(given)
+    device, gpu = one_gpu(memory)
+    model = copy.deepcopy(given["model"]).to(device)
+    gc.collect()  # nothing of the searches above may take room from the answer
+    start = [p.detach().cpu().clone() for p in model.parameters()]
+    before = gpu.memory_allocated(device)
+    with Work(model) as work:
+        returned = plain(answer(model, *data))
+    gc.collect()
+    weights = [p.detach().cpu() for p in model.parameters()]
+    return {
+        "returned": returned,
+        "left": gpu.memory_allocated(device) - before,
+        "grads": any(p.grad is not None for p in model.parameters()),
+        "moved": not all(map(torch.equal, start, weights)),
+        "tried": work.passes,
+        "baseline": {"largest": expected, "memory": memory},
+    }
+
+
+def costs(given):
+    """The bytes of a device that just holds what is wanted, and what it does hold."""
+    data = given["images"], given["labels"]
+    memory = _between(given["model"], data, given["wanted"])
+    device, _ = one_gpu(memory)
+    return memory, _largest(copy.deepcopy(given["model"]).to(device), data)
+
+
+def _step(model, data, count):
+    """One micro-batch of `count` images, as the exercise gives it."""
+    device = next(model.parameters()).device
+    images, labels = (part[:count].to(device) for part in data)
+    cross_entropy(model(images), labels).backward()
+
+
+def _between(model, data, wanted):
+    """Bytes that hold `wanted` images and half of one more, however it is written."""
+    device, gpu = one_gpu()
+    peaks = []
+    for count in (wanted, min(wanted + 1, len(data[0]))):
+        trial = copy.deepcopy(model).to(device)
+        gpu.reset_peak_memory_stats(device)
+        _step(trial, data, count)
+        _step(trial, data, count)
+        peaks.append(gpu.max_memory_allocated(device))
+        del trial
+    spare = 0 if peaks[1] > peaks[0] else peaks[0] // 4
+    return sum(peaks) // 2 + spare
+
+
+def _largest(model, data):
+    """The largest micro-batch of which two fit after each other, by bisection."""
+    fits, fails = 0, len(data[0]) + 1
+    while fails - fits > 1:
+        count = (fits + fails) // 2
+        if _fits(model, data, count):
+            fits = count
+        else:
+            fails = count
+    return fits
+
+
+def _fits(model, data, count):
+    fits = True
+    try:
+        _step(model, data, count)
+        _step(model, data, count)
+    except torch.OutOfMemoryError:
+        fits = False
+    model.zero_grad()
+    return fits

@@ -1,0 +1,59 @@
+"""What an answer costs, counted below PyTorch's own functions, where nothing passes by.
+
+`model(x)`, `model.forward(x)`, `functional_call`, a copy of the model and a layer by
+hand end in the same operators. So these are counted, and not the calls of modules.
+"""
+
+import functools
+
+import torch
+from torch import nn, ops
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.accelerators.cost import flops_of
+
+# by the layer that a model starts with: its operators, with the places of weight and
+# samples; that of a Linear comes transposed
+_FIRST = {
+    nn.Linear: {ops.aten.addmm: (2, 1), ops.aten.mm: (1, 0)},
+    nn.Conv2d: {ops.aten.convolution: (1, 0)},
+    nn.Embedding: {ops.aten.embedding: (0, 1)},
+}
+_flops_of = functools.cache(flops_of)
+
+
+class Work(TorchDispatchMode):
+    """Counts in a block: FLOPs by the name of a device, and passes through a model.
+
+    `passes` lists how many samples there were each time that some went through a layer
+    with the shape of the model's first weight.
+    """
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.flops, self.passes = {}, []
+        layer = next(m for m in model.modules() if type(m) in _FIRST)
+        self._places = _FIRST[type(layer)]
+        shape = layer.weight.shape
+        self._shape = shape[::-1] if isinstance(layer, nn.Linear) else shape
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # operators are not wrapped against a compiler
+
+    def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
+        self._note_pass(operator.overloadpacket, args)
+        result = operator(*args, **(kwargs or {}))
+        count = _flops_of(operator)
+        if count:
+            device = str(next(filter(torch.is_tensor, args)).device)
+            flops = count(args, kwargs or {}, result)
+            self.flops[device] = self.flops.get(device, 0) + flops
+        return result
+
+    def _note_pass(self, packet, args):
+        # before it is run, for one that runs out of memory never gets to its end
+        if packet in self._places:
+            weight, samples = (args[place] for place in self._places[packet])
+            if weight.shape == self._shape:
+                self.passes.append(len(samples))

@@ -1,0 +1,84 @@
+"""What an answer returned, as plain data: nothing in it can compute, lie or raise."""
+
+import math
+import numbers
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.text import short
+
+_DEPTH = 6  # of lists in lists; no answer needs more
+_COUNT = 10_000  # of things in one list
+
+
+@dataclass(frozen=True)
+class Other:
+    """A value that is no number, text, list, dict or tensor: what it is called."""
+
+    text: str
+
+
+def plain(value, depth: int = _DEPTH):
+    """A value by its exact built-in type; what has none is an `Other`.
+
+    Tensors come to the CPU without their graph. Sets and ranges become lists.
+    """
+    try:
+        return _plain(value, depth)
+    except Exception:  # its own methods were asked
+        return Other(f"a {type(value).__name__}")
+
+
+def _plain(value, depth):
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.detach().cpu().clone().as_subclass(torch.Tensor)
+    if isinstance(value, str):
+        return str.__add__(value, "")
+    if isinstance(value, numbers.Number):
+        return _number(value)
+    if isinstance(value, torch.nn.Module):
+        return Other(f"a {type(value).__name__}")
+    if depth and isinstance(value, dict):
+        items = list(dict.items(value))[:_COUNT]
+        return {_key(key): plain(part, depth - 1) for key, part in items}
+    if depth and isinstance(value, list | tuple | set | frozenset | range):
+        kind = tuple if isinstance(value, tuple) else list
+        parts = list(kind.__iter__(value) if isinstance(value, kind) else value)
+        return kind(plain(part, depth - 1) for part in parts[:_COUNT])
+    return Other(short(value))
+
+
+def _number(value):
+    if isinstance(value, int):
+        return int.__add__(value, 0)
+    if isinstance(value, float):
+        return float.__add__(value, 0.0)
+    if hasattr(value, "item"):  # NumPy's
+        value = value.item()
+    exact = type(value) in (bool, int, float)
+    return value if exact else Other(short(value))
+
+
+def _key(key):
+    key = plain(key, 0)
+    return key if isinstance(key, str | int | float | bool | None) else short(key)
+
+
+def number_of(value) -> float | None:
+    """A finite number or a tensor of one, as a float; None for anything else."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def shown(value) -> str:
+    """A plain value in one line, for a sentence."""
+    return value.text if isinstance(value, Other) else short(value)
