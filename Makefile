@@ -36,7 +36,7 @@ NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its
     words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators layers mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators layers mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -73,6 +73,9 @@ operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU 
 
 layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
 	$(RUN) -m tests.layers
+
+mistakes: $(VENV)/.test ## keep the fingerprints of known mistakes; of some: make mistakes ARGS="4.1 4.2"
+	$(RUN) -m tests.mistakes $(ARGS)
 
 mutants: $(VENV)/.test ## is each deliberate mistake caught? one of them: make mutants ARGS=NAME
 	$(RUN) -m tests.mutants $(ARGS)

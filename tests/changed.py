@@ -93,10 +93,18 @@ def needs(item) -> frozenset[str]:
     answer = given.params.get("answer") if given else None
     if answer is None:
         return of_file(name)
-    stage = f"course_lib/exercises/stages/stage0{answer.exercise[0]}"
     own = {answer.place.partition(",")[0], name, "tests/answers.py"}
+    own |= _checking(answer.exercise)
     own |= _below(f"tests/right/{answer.exercise}") if "rows" in answer.place else set()
-    return frozenset(own | {"tests/checking.py"} | _below(stage) | package())
+    return frozenset(own | {"tests/checking.py"} | package())
+
+
+def _checking(exercise):
+    """The modules and mistakes of an exercise; those of its stage may share modules."""
+    stage = exercise.partition(".")[0]
+    places = (f"/e{stage}_", f"/stage0{stage}/", f"/mistakes/{exercise}.")
+    files = _below("course_lib/exercises")
+    return {file for file in files if any(place in file for place in places)}
 
 
 @cache
@@ -124,7 +132,11 @@ def of_file(name: str) -> frozenset[str]:
 @cache
 def package() -> frozenset[str]:
     """The package without its checks and its grader."""
-    left_out = ("course_lib/exercises/stages/stage", "course_lib/grading/")
+    own = ("stages/stage", "judge/e", "observe/e", "mistakes/")
+    left_out = (
+        *(f"course_lib/exercises/{place}" for place in own),
+        "course_lib/grading/",
+    )
     return frozenset(f for f in _below("course_lib") if not f.startswith(left_out))
 
 

@@ -1,5 +1,7 @@
 """The cells of a new exercise: complete, in place, refused where they do not belong."""
 
+import importlib
+import json
 import shutil
 from pathlib import Path
 
@@ -7,14 +9,20 @@ import nbformat
 import pytest
 
 from course_lib.authoring import draft, release
+from course_lib.exercises import judge, observe
+from course_lib.exercises.exercise import Wrong
 
+TASKS = "course_lib/exercises/tasks.json"
 SOLUTIONS = Path(__file__).parents[1] / "solutions"
 
 
 @pytest.fixture
 def solution(tmp_path):
-    """A copy of the solutions of stage 04."""
+    """A copy of the solutions of stage 04, and where modules of exercises stand."""
     (tmp_path / "solutions").mkdir()
+    for name in ("observe", "judge"):
+        (tmp_path / "course_lib/exercises" / name).mkdir(parents=True)
+    shutil.copy(SOLUTIONS.parent / TASKS, tmp_path / TASKS)
     [path] = SOLUTIONS.glob("04_*.ipynb")
     return Path(shutil.copy(path, tmp_path / "solutions"))
 
@@ -99,16 +107,32 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
     draft.main(["4.6", str(solution)])
     said = capsys.readouterr().out
     root = SOLUTIONS.parent
-    for place in (
-        "course_lib/exercises/stages/stage04/__init__.py",
-        "docs/instructors.md",
-    ):
+    for place in ("course_lib/exercises/tasks.json", "docs/instructors.md"):
         assert place in said
         assert (root / place).exists()
+    for place in ("observe/e4_6.py", "judge/e4_6.py"):
+        assert f"course_lib/exercises/{place}" in said
+        assert (solution.parents[1] / "course_lib/exercises" / place).exists()
     assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said
     [step] = [line for line in said.splitlines() if "make test" in line]
     page = (root / "docs/instructors.md").read_text(encoding="utf-8")
-    assert step.removeprefix("- ") in page
+    assert step.strip() in page
+
+
+def test_the_modules_of_a_draft_check_an_answer(solution, monkeypatch):
+    draft.main(["4.6", str(solution), "--function", "mean", "--minutes", "15"])
+    folder = solution.parents[1] / "course_lib/exercises"
+    tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
+    assert tasks["4.6"]["minutes"] == 15
+    for package in (observe, judge):
+        place = str(folder / package.__name__.rpartition(".")[2])
+        monkeypatch.setattr(package, "__path__", [*package.__path__, place])
+    exercise = importlib.import_module("course_lib.exercises.judge.e4_6").EXERCISE
+    case, *_ = exercise.cases(0)
+    seen = [exercise.observe(r, 2, lambda rank, world_size: 2, {}) for r in range(2)]
+    assert exercise.judge(case, seen) == "2 ranks"
+    with pytest.raises(Wrong, match="rank 1 of 2 returned None, expected 2"):
+        exercise.judge(case, [seen[0], {"returned": None}])
 
 
 def test_a_file_that_is_not_there_is_told_with_those_that_are(

@@ -1,13 +1,17 @@
-"""The cells of a new exercise, with their ids and metadata, to be filled in."""
+"""The cells and modules of a new exercise, to be filled in."""
 
 import argparse
+import json
 import keyword
 import re
+import string
 import sys
 from pathlib import Path
 
 from course_lib.authoring import lint, release
 
+_PACKAGE = "course_lib/exercises"
+_TEMPLATES = Path(__file__).parent / "templates"
 _NUMBER = re.compile(r"\d+\.\d+[a-z]?")
 _TEXT = """## {exercise} A statement as the title (about {minutes} minutes)
 
@@ -17,16 +21,6 @@ _ANSWER = """def {function}():
     raise ValueError("write the solution of {exercise} here")
     ### END SOLUTION"""
 _WHY = "Why the solution is right, and another way to write it."
-_NEXT = """{solution}: the cells of {exercise} were added.
-Next, as steps 2 to 6 in docs/instructors.md say:
-- task, answer and explanation, in that notebook
-- the check, in {checks}/
-- its Exercise, in EXERCISES of {checks}/__init__.py
-- two right answers or more, in tests/right/{exercise}/
-- three wrong ones or more, in tests/wrong/{exercise}/
-- .venv/bin/python -m course_lib run --save solutions/*.ipynb
-- .venv/bin/python -m course_lib release
-- make test ARGS="tests exercises -k '{exercise} or {start}_'\""""
 
 
 _NUMBERS = {  # options: usual value, what it says
@@ -83,7 +77,7 @@ def _nbgrader(cell, **points):
 
 
 def main(args: list[str]) -> int:
-    """Add the cells of one exercise to a solution; exit status 1 if it cannot be."""
+    """Add one exercise: its cells to a solution, its modules; exit status 1 if not."""
     given = _arguments(args)
     import nbformat
 
@@ -92,24 +86,43 @@ def main(args: list[str]) -> int:
         notebook = release.read(solution)
         add(notebook, exercise, given)
         nbformat.write(notebook, solution)
+        _write_modules(given)
     except OSError as error:
         print(_unreadable(solution, error), file=sys.stderr)
         return 1
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    print(_next(exercise, solution, notebook.metadata.course.stage))
+    print(_text("next.txt", given), end="")
     return 0
 
 
-def _next(exercise, solution, stage):
-    """What was done and what is left to do, with its places."""
-    return _NEXT.format(
-        exercise=exercise,
-        solution=solution,
-        checks=f"course_lib/exercises/stages/stage{stage}",
-        start=solution.name.partition("_")[0],
-    )
+def _text(name, given):
+    """The template of that name, filled in."""
+    words = vars(given) | {
+        "module": given.exercise.replace(".", "_"),
+        "package": _PACKAGE,
+        "start": given.solution.name.partition("_")[0],
+    }
+    text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
+    return string.Template(text).substitute(words)
+
+
+def _write_modules(given):
+    """The modules of the exercise, and its entry in `tasks.json`."""
+    folder = given.solution.absolute().parent.parent / _PACKAGE
+    tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
+    hints = ["What to think about first.", "More than that."]
+    tasks[given.exercise] = {
+        "title": "A statement as the title",
+        "minutes": given.minutes,
+        "hints": hints,
+    }
+    text = json.dumps(dict(sorted(tasks.items())), indent=2, ensure_ascii=False)
+    (folder / "tasks.json").write_text(f"{text}\n", encoding="utf-8")
+    for name in ("observe", "judge"):
+        path = folder / name / f"e{given.exercise.replace('.', '_')}.py"
+        path.write_text(_text(f"{name}.py", given), encoding="utf-8")
 
 
 def _arguments(args):

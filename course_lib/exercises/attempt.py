@@ -3,7 +3,7 @@
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from course_lib.errors import LaunchError, UsageError
@@ -136,7 +136,7 @@ class Attempt:
             timeout=self.timeout,
         )
         try:
-            return launcher.run(launch, quiet=True)
+            return launcher.run(replace(launch, own_time=True), quiet=True)
         except LaunchError as error:
             if error.kind == "NotImplementedError" and "(no message)" in str(error):
                 raise Missing from None  # PyTorch's own have a message

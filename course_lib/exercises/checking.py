@@ -2,6 +2,7 @@
 
 import html
 import importlib
+import re
 import textwrap
 from functools import partial
 
@@ -291,3 +292,32 @@ def _find(exercise):
         return exercises_by_id[exercise]
     wrong = f"there is no exercise {exercise!r:.20}" if exercise else "name an exercise"
     raise UsageError(f"{wrong}: {', '.join(exercises_by_id)}")
+
+
+_CALL = re.compile(r"""check\(\s*["']([\w.]+)["']\s*,\s*(\w+)\s*[,)]""")
+
+
+def _tell_of_answers_not_run():
+    """Let a check whose answer cell did not run say so, in place of a NameError."""
+    if not in_notebook():
+        return
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if not shell.custom_exceptions:
+        shell.set_custom_exc((NameError,), _show_name_error)
+
+
+def _show_name_error(shell, *raised, tb_offset=None):
+    error = raised[1]
+    call = _CALL.search(shell.user_ns["In"][-1])  # the cell that runs
+    if call and call[2] == error.name and call[1] in exercises():
+        told = NotStarted(
+            f"○ {call[1]} not started: there is no {error.name} in this kernel yet."
+            "\nRun the cell above that defines it, then this one."
+        )
+        error._render_traceback_ = told._render_traceback_
+    shell.showtraceback(raised, tb_offset=tb_offset)
+
+
+_tell_of_answers_not_run()

@@ -1,17 +1,12 @@
 """What an exercise is: cases, what is observed in a rank, and a judge of that."""
 
 import functools
-import sys
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # comes with JupyterLab there
-
-_TASKS = Path(__file__).parent / "tasks.toml"
+_TASKS = Path(__file__).parent / "tasks.json"
 
 
 class Wrong(Exception):
@@ -45,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise; `tasks.toml` has its title, its minutes and its hints.
+    """One exercise; `tasks.json` has its title, its minutes and its hints.
 
     `observe(rank, world_size, answer, given)` runs in each rank and returns plain data.
     `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
@@ -81,4 +76,4 @@ class Exercise:
 
 @functools.cache
 def _tasks():
-    return tomllib.loads(_TASKS.read_text(encoding="utf-8"))
+    return json.loads(_TASKS.read_text(encoding="utf-8"))

@@ -34,8 +34,8 @@ def _plain(value, depth):
     if value is None or value is True or value is False:
         return value
     if isinstance(value, torch.Tensor):
-        with torch._C.DisableTorchFunctionSubclass():
-            return value.detach().cpu().clone().as_subclass(torch.Tensor)
+        tensor = torch.Tensor.as_subclass(value, torch.Tensor)
+        return tensor.detach().cpu().clone()
     if isinstance(value, str):
         return str.__add__(value, "")
     if isinstance(value, numbers.Number):
