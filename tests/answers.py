@@ -60,6 +60,12 @@ def wrong() -> list[Answer]:
     return sorted(files + rows, key=lambda answer: (answer.exercise, answer.name))
 
 
+@cache
+def unseen(exercise: str) -> dict[str, dict]:
+    """Answers from the task's text alone: rows by name, under `right` and `wrong`."""
+    return tomllib.loads((HERE / f"unseen/{exercise}.toml").read_text(encoding="utf-8"))
+
+
 def _from_file(path):
     place, source = str(path.relative_to(HERE.parent)), path.read_text()
     mistake, slow = _header(source, "mistake"), _header(source, "slow")

@@ -1,7 +1,10 @@
 """Rows of wrong answers become the answers that they stand for."""
 
+import json
+
 import pytest
 
+from course_lib.exercises.checking import exercises
 from tests import answers
 
 SOURCE = "def f(x):\n    y = x\n    return y\n"
@@ -46,3 +49,22 @@ def test_a_sibling_names_a_mistake_that_there_is():
         if answer.same_as and (answer.exercise, answer.same_as) not in names
     ]
     assert strange == []
+
+
+@pytest.mark.parametrize("exercise", exercises())
+def test_there_are_answers_that_were_written_without_the_check(exercise):
+    unseen = answers.unseen(exercise)
+    assert len(unseen["right"]) >= 5 and len(unseen["wrong"]) >= 10
+    assert all(row["differs"] and row["source"] for row in unseen["wrong"].values())
+    sources = [row["source"] for kind in unseen.values() for row in kind.values()]
+    assert len(set(sources)) == len(sources)
+
+
+def test_hints_that_were_read_are_those_of_answers_that_there_are():
+    judged = json.loads((answers.HERE / "unseen/judged.json").read_text())
+    there = {
+        f"{exercise} {name}"
+        for exercise in exercises()
+        for name in answers.unseen(exercise)["wrong"]
+    }
+    assert judged.keys() <= there

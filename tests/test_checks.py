@@ -427,7 +427,7 @@ def shard_indices(num_samples, rank, world_size):
 @pytest.mark.faults
 def test_a_check_whose_answer_cell_did_not_run_says_so(desks):
     desk = desks("4.5c")
-    # the kernels of tests are forked with all imported; in a notebook the import does it
+    # kernels of tests are forked with all imported; in a notebook the import does it
     desk.run("from course_lib.exercises import checking as c")
     desk.run("c._tell_of_answers_not_run()")
     said = error(desk.run('cl.check("4.5c", not_written_yet)'))

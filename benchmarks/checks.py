@@ -1,0 +1,120 @@
+"""What checks say of answers that were written without having seen them, and when.
+
+`tests/unseen/` has, for each exercise, right and wrong answers from people who knew the
+text of the task alone; a wrong one came with the line or quantity in which it differs.
+Whether a hint fits, which is whether it names that, people have judged: `judged.json`
+has for each answer the hints that they read. A hint that nobody has read counts as one
+that does not fit, and is listed.
+"""
+
+import json
+import statistics
+import time
+
+import torch
+
+from benchmarks import report
+from course_lib.exercises.checking import exercises
+from tests import answers
+from tests.checking import (
+    answer_cell,
+    cells,
+    check_cell,
+    notebook_of,
+    outcome,
+)
+from tests.kernels import Kernel, error
+from tests.mistakes import IN_RANKS
+
+UNSEEN = report.ROOT / "tests/unseen"
+JUDGED = UNSEEN / "judged.json"
+_LIMIT = 10  # seconds for ranks that wait for each other
+_HEADS = ["exercise", "accepted", "refused", "fitting hints", "new kernel", "again"]
+_PAUSE = 3  # seconds in which a reader of the set-up cell does not run the next
+
+
+def run(rounds: int) -> str:
+    """The table of all exercises, and the answers that are to be read or mended."""
+    rows, rest = [], []
+    for exercise in exercises():
+        counts, missed = _counts(exercise)
+        first, again = zip(*(seconds(exercise) for _ in range(max(1, rounds))))
+        times = [f"{statistics.median(column):.1f} s" for column in (first, again)]
+        rows.append([exercise, *counts, *times])
+        rest += [f"- {exercise} {line}\n" for line in missed]
+    return (
+        "# Checks, and answers that were written without having seen them\n\n"
+        "Of each exercise: right answers accepted, wrong ones refused, hints that name"
+        " the line or quantity in which an answer differs; what the solution's check"
+        f" takes in a new kernel, {_PAUSE} s after the set-up cell, and again.\n\n"
+        f"{report.table(_HEADS, rows)}\n{report.conditions()}\n{''.join(rest)}"
+    )
+
+
+def _counts(exercise):
+    """Accepted, refused and fitting, each of how many; a line for each other one."""
+    right, wrong = asked(exercise)
+    refused = [name for name, told in right.items() if told.status != "right"]
+    accepted = [name for name, told in wrong.items() if told.status != "not yet"]
+    others = [name for name in wrong if name not in accepted]
+    misses = [name for name in others if not fits(exercise, name, wrong[name])]
+    counts = (
+        f"{len(right) - len(refused)} of {len(right)}",
+        f"{len(others)} of {len(wrong)}",
+        f"{len(others) - len(misses)} of {len(others)}",
+    )
+    lines = [f"{name}: refused, {read(right[name])}" for name in refused]
+    lines += [f"{name}: accepted" for name in accepted]
+    lines += [
+        f"{name}: not fitting or not read, {read(wrong[name])}" for name in misses
+    ]
+    return counts, lines
+
+
+def asked(exercise: str) -> tuple[dict, dict]:
+    """What the check says of each unseen answer, by name: right ones, wrong ones."""
+    torch.set_num_threads(1)
+    called = exercise not in IN_RANKS
+    told = ({}, {})
+    for kind, names in zip(("right", "wrong"), told):
+        for name, row in answers.unseen(exercise)[kind].items():
+            source = row["source"]
+            names[name] = outcome(exercise, source, timeout=_LIMIT, called=called)
+    return told
+
+
+def fits(exercise: str, name: str, told) -> bool:
+    """True if people have read this hint and found that it names what differs."""
+    judged = json.loads(JUDGED.read_text(encoding="utf-8"))
+    return judged.get(f"{exercise} {name}", {}).get(read(told), False)
+
+
+def read(told) -> str:
+    """What a learner reads of an outcome, in one line, without the lines of code."""
+    sentence = told.message.partition("\n\n")[0]
+    return " ".join(f"{sentence} Hint: {told.hint}".split())
+
+
+def seconds(exercise: str) -> tuple[float, float]:
+    """How long the check of the solution takes in a new kernel, and once more."""
+    notebook = notebook_of(exercise)
+    solved = cells(report.ROOT / "solutions" / notebook.name)
+    kernel = Kernel()
+    try:
+        given = [name for name in solved if not name.startswith(("check-", "summary"))]
+        for name in given[: given.index(answer_cell(exercise)) + 1]:
+            if not name.startswith("answer-") or name == answer_cell(exercise):
+                kernel.run(solved[name], seconds=120)
+            if name == "setup":
+                time.sleep(_PAUSE)
+        return tuple(_timed(kernel, solved[check_cell(exercise)]) for _ in range(2))
+    finally:
+        kernel.close()
+
+
+def _timed(kernel, source):
+    began = time.perf_counter()
+    messages = kernel.run(source, seconds=120)
+    took = time.perf_counter() - began
+    assert error(messages) is None, error(messages)
+    return took
