@@ -45,6 +45,7 @@ class Outcome:
     status: str
     message: str
     hint: str
+    wrong: Wrong | None = None
 
 
 @cache
@@ -97,7 +98,8 @@ def outcome(
     call = cells(notebook_of(exercise))[check_cell(exercise)]
     if timeout:
         call = call.replace(")", f", timeout={timeout})")
-    asked = mock.patch.object(checking, "Attempt", _kind(called=called))
+    found, kind = [], _kind(called=called)
+    asked = mock.patch.multiple(checking, Attempt=kind, solve=_noting(found))
     try:
         with _answered(exercise, source) as variables, asked:
             right = eval(call, variables)
@@ -105,7 +107,21 @@ def outcome(
     except (NotYet, NotStarted) as error:
         said, hint = checking.parts(str(error))
         status = "not yet" if isinstance(error, NotYet) else "not started"
-        return Outcome(status, said, hint)
+        return Outcome(status, said, hint, *found)
+
+
+def _noting(found):
+    """`solve` that also puts what it raises into a list."""
+    solve = checking.solve
+
+    def noting(*args):
+        try:
+            return solve(*args)
+        except Wrong as wrong:
+            found.append(wrong)
+            raise
+
+    return noting
 
 
 def mistake(

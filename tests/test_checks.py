@@ -16,6 +16,7 @@ import pytest
 import torch
 from IPython.lib.pretty import pretty
 
+from course_lib.exercises import fingerprints
 from course_lib.exercises.checking import exercises
 from course_lib.grading import grades, scoring
 from course_lib.grading.notebook.assignment import load
@@ -136,6 +137,21 @@ def test_a_wrong_answer_gets_its_hint(answer, record_property):
     )
     told = found.message
     assert "site-packages" not in told and "course_lib/" not in told, told
+    if answer.makes:
+        assert_kept(answer, fingerprints.of(found.wrong))
+
+
+def assert_kept(answer, today):
+    """The fingerprint that is kept of a mistake is near to that of today."""
+    mistakes = fingerprints.known(answer.exercise)
+    kept = next(one for one in mistakes if one["name"] == answer.name)
+    todo = f"keep it anew: make mistakes ARGS={answer.exercise}"
+    if "failed" in kept:
+        assert today == {"failed": kept["failed"]}, todo
+    else:
+        assert today["case"] == kept["case"], todo
+        apart = fingerprints.distance(today["clue"], kept["clue"])
+        assert apart < fingerprints.NEAR / 4, todo
 
 
 @pytest.mark.slow

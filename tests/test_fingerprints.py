@@ -8,7 +8,6 @@ import torch
 from course_lib.exercises import fingerprints
 from course_lib.exercises.exercise import Wrong
 from tests import answers
-from tests.mistakes import fingerprint
 
 KEPT = sorted(path.stem for path in fingerprints.FOLDER.glob("*.json"))
 MISTAKES = [answer for answer in answers.wrong() if answer.makes]
@@ -113,19 +112,3 @@ def test_what_is_kept_are_the_mistakes_of_today(exercise):
 
 def test_no_mistakes_are_forgotten():
     assert {answer.exercise for answer in MISTAKES} == set(KEPT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", MISTAKES, ids=lambda answer: answer.id)
-def test_a_kept_fingerprint_is_that_of_today(answer):
-    found = fingerprint(answer)
-    kept = next(
-        one for one in fingerprints.known(answer.exercise) if one["name"] == answer.name
-    )
-    place = f"keep it anew: make mistakes ARGS={answer.exercise}"
-    if "failed" in kept:
-        assert found == {"failed": kept["failed"]}, place
-    else:
-        assert found["case"] == kept["case"], place
-        apart = fingerprints.distance(found["clue"], kept["clue"])
-        assert apart < fingerprints.NEAR / 4, place

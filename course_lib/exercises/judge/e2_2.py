@@ -113,7 +113,8 @@ def _missing(rank, names, where):
     count = len(rank["without"])
     hint = (
         "Gradients belong in `.grad` of the parameters of `model` itself, not of a copy"
-        " and not in what is returned: call backward for each micro-batch."
+        " and not in what is returned. And zero_grad after the loop wipes out what"
+        " backward has added up."
     )
     if not rank["passes"]:
         hint = "No sample went through the model on its device. Were all left out?"
@@ -145,7 +146,9 @@ def weighed(found: dict, each: list, shares: list, *, off: float, noun: str) -> 
             "All gradients are 0. Is zero_grad called after backward, or a weight"
             " rounded down to 0 by `//`?"
         )
-    counts = torch.linalg.lstsq(matrix, target[:, None]).solution.flatten()
+    # the usual driver fails where a micro-batch has no gradient
+    least = torch.linalg.lstsq(matrix, target[:, None], driver="gelsd")
+    counts = least.solution.flatten()
     rest = (matrix @ counts - target).norm() / target.norm()
     if rest < _REST:
         seen, right = (
@@ -157,10 +160,14 @@ def weighed(found: dict, each: list, shares: list, *, off: float, noun: str) -> 
             f" {right}."
         )
     if off < _ROUNDED:
-        return "This is nearly right. Is something rounded, to half precision perhaps?"
+        return (
+            "This is nearly right. Is something rounded, to half precision perhaps, or"
+            " does a sample meet the target of another?"
+        )
     return (
         f"No sum of the micro-batches' {noun} has this gradient. Is the loss another"
-        " one, or does a sample meet the target of another?"
+        " one, is a sample left out or used twice, or does it meet the target of"
+        " another?"
     )
 
 

@@ -81,7 +81,7 @@ def judge(case: Case, seen) -> str:
         raise Wrong(
             f"{where} {found} images {state}{more}, expected {expected}",
             _why(found, rank),
-            clue={"off": found - expected},
+            clue=None if rank["elsewhere"] else {"off": found - expected},
             also={"passes": len(tried)},
         )
     right = f"{found} is right"
@@ -110,6 +110,10 @@ def _refuse_untried(right, tried):
 def _why(found, rank):
     """The hint for another number, by what was tried."""
     expected, tried = rank["baseline"]["largest"], set(rank["tried"])
+    if rank["elsewhere"]:
+        return (
+            "Tries ran on another device, which has other memory. Use the model's own."
+        )
     if rank["moved"]:
         return "A try must not train: steps change the weights, and Adam needs memory."
     if found > expected:
