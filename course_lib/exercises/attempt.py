@@ -1,10 +1,12 @@
 """An exercise, and a learner's answer to it, run in fresh ranks."""
 
+import json
 import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from course_lib.errors import LaunchError, UsageError
 from course_lib.exercises import fingerprints
@@ -19,63 +21,7 @@ _LINES = 3  # of an exception's message: PyTorch's can be long
 SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
 STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
 
-# what PyTorch says, and what it means to who writes an exercise
-_SAYINGS = (
-    (
-        "Default process group has not been initialized",
-        "Join the group with dist.init_process_group before anything that needs it:"
-        " DDP, a sampler, a collective.",
-    ),
-    (
-        "initialize the default process group twice",
-        "The group is there already. This exercise asks for the part after it.",
-    ),
-    (
-        "sampler option is mutually exclusive with shuffle",
-        "With a sampler the loader must not shuffle: the sampler decides the order.",
-    ),
-    (
-        "Process group cannot be None",
-        "The group has been left already. Leave it once, at the very end.",
-    ),
-    (
-        "no attribute 'set_epoch'",
-        "Not the loader: the sampler has the method set_epoch.",
-    ),
-    (
-        "EOF when reading a line",
-        "A rank has no keyboard, so input() cannot work in it.",
-    ),
-    (
-        "BdbQuit",
-        "A rank has no keyboard: use print instead of breakpoint().",
-    ),
-    (
-        "of type torch.Tensor",
-        "A collective needs a tensor, not a number: it writes the result there.",
-    ),
-    (
-        "this destroys the group of the training",
-        "Do not leave the group here: the training goes on after this function.",
-    ),
-    (
-        "SIGKILL",
-        "Nothing of the course sends this signal, unless memory ran out: let the"
-        " function return by itself.",
-    ),
-)
-
-_GENERAL = {
-    "stalled": "Ranks that wait for each other make different collective calls. Compare"
-    " the lines above: every rank must make the same calls, in the same order.",
-    "late": "A rank goes on and the others wait for it. Compare the lines above: every"
-    " rank must make the same collective calls, in the same order.",
-    "lost": "Every rank must make the same collective calls, in the same order.",
-    "exited": "Let the function return; sys.exit ends the whole rank.",
-    "left": "Let the function return; something in it ends the whole rank.",
-    "killed": "Ranks that make different collective calls can crash: one receives what"
-    " another sent for something else.",
-}
+_HINTS = json.loads((Path(__file__).parent / "failures.json").read_text("utf-8"))
 
 
 class Failed(Wrong):
@@ -161,13 +107,13 @@ class Attempt:
         if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
             hint = "Keep the parameters of the function as the exercise gives them."
         else:
-            hint = next((hint for text, hint in _SAYINGS if text in head), "")
+            hint = _of_message(head)
         hint = hint or _busy(error) or (why and why(error))
         # of a class or a partial no line stands in the stack if its call fails
         plain = isinstance(self.answer, types.FunctionType)
         if plain and not hint and _is_fault(error):
             return Broken(head.partition(" raised ")[2])
-        hint = hint or ("" if alone else _GENERAL.get(error.kind, ""))
+        hint = hint or ("" if alone else _HINTS["ended"].get(error.kind, ""))
         return Failed(head, hint, lines, error=error)
 
     def draw(self, trace: Trace | None) -> None:
@@ -181,6 +127,12 @@ def _timeline(trace):
     from course_lib.plots.timeline import plot_timeline
 
     return plot_timeline(trace)
+
+
+def _of_message(head):
+    """What a message of PyTorch's means to who writes an exercise; "" if unknown."""
+    hints = (hint for text, hint in _HINTS["raised"].items() if text in head)
+    return next(hints, "")
 
 
 def _raiser(error):
