@@ -1,4 +1,5 @@
-# hint: a parameter is there once
+# mistake: These are the parameters' bytes times the batch: a parameter is there once,
+#   however many samples come.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

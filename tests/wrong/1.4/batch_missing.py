@@ -1,4 +1,4 @@
-# hint: The batch itself is kept, too
+# mistake: The batch itself is kept, too: the first layer needs it in backward.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

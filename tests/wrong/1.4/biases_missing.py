@@ -1,4 +1,4 @@
-# hint: The biases are missing
+# mistake: The biases are missing: each Linear has `out` of them.
 def training_bytes(widths, samples):
     count = sum(a * b for a, b in zip(widths, widths[1:]))
     return {

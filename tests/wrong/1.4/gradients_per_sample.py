@@ -1,4 +1,4 @@
-# hint: a sum over samples is one number
+# mistake: Gradients do not depend on the batch: a sum over samples is one number.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

@@ -1,4 +1,4 @@
-# hint: Batch and output belong to it, too
+# mistake: Batch and output belong to it, too.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

@@ -1,4 +1,5 @@
-# hint: ReLU keeps its result
+# mistake: ReLU keeps its result, and the number that went in is freed: count each
+#   hidden layer once.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

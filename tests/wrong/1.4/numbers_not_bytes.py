@@ -1,4 +1,4 @@
-# hint: These are numbers, not bytes
+# mistake: These are numbers, not bytes: float32 has 4 bytes.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

@@ -1,4 +1,5 @@
-# hint: Adam keeps two numbers per parameter: the mean
+# mistake: Adam keeps two numbers per parameter: the mean of the gradient and of its
+#   square.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

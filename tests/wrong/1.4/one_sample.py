@@ -1,4 +1,4 @@
-# hint: These are the bytes of one sample
+# mistake: These are the bytes of one sample, the batch has more.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

@@ -1,4 +1,4 @@
-# hint: The output of the last layer is kept, too
+# mistake: The output of the last layer is kept, too: the loss needs it.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

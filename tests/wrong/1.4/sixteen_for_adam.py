@@ -1,4 +1,4 @@
-# hint: Parameter and gradient are counted already
+# mistake: Parameter and gradient are counted already: Adam adds two numbers.
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {
