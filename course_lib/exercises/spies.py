@@ -19,6 +19,8 @@ _FIRST = {
     nn.Conv2d: {ops.aten.convolution: (1, 0)},
     nn.Embedding: {ops.aten.embedding: (0, 1)},
 }
+# operators that copy, with the place of what is copied
+_COPIES = {ops.aten._to_copy: 0, ops.aten.copy_: 1}
 _flops_of = functools.cache(flops_of)
 
 
@@ -57,3 +59,25 @@ class Work(TorchDispatchMode):
             weight, samples = (args[place] for place in self._places[packet])
             if weight.shape == self._shape:
                 self.passes.append(len(samples))
+
+
+class Copies(TorchDispatchMode):
+    """Notes in `tensors` what is copied from one device to another in a block.
+
+    Each as the names of both devices and the copy itself, which lives on.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.tensors = []
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
+        copy = operator(*args, **(kwargs or {}))
+        place = _COPIES.get(operator.overloadpacket)
+        if place is not None and copy.device != args[place].device:
+            self.tensors.append((str(args[place].device), str(copy.device), copy))
+        return copy

@@ -18,6 +18,9 @@ class Other:
 
     text: str
 
+    def __repr__(self):
+        return self.text
+
 
 def plain(value, depth: int = _DEPTH):
     """A value by its exact built-in type; what has none is an `Other`.

@@ -1,4 +1,5 @@
-# hint: All layers with parameters lie on vgpu:0
+# mistake: All layers with parameters lie on devices[0] (Linear and ReLU alternate).
+#   Take slices: model[:k].to(devices[0]), model[k:].to(devices[1]).
 def split(model, devices):
     places = [devices[number % 2] for number in range(len(model))]
     for layer, place in zip(model, places):

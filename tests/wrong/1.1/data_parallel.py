@@ -1,4 +1,5 @@
-# hint: Everything lies on vgpu:0
-# same as: everything_on_the_first.py
+# mistake: Everything lies on devices[0]. nn.DataParallel splits the samples and copies
+#   the weights in every forward; here the layers are split: model[:k].to(devices[0]),
+#   model[k:].to(devices[1]).
 def split(model, devices):
     return nn.DataParallel(model.to(devices[0]), devices)

@@ -1,4 +1,5 @@
-# hint: Move both parts in split itself
+# mistake: Move both parts in split itself, once. What is moved inside of forward
+#   travels again with every batch.
 def split(model, devices):
     half = len(model) // 2
 

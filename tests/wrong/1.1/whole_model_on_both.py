@@ -1,4 +1,5 @@
-# hint: Each device holds the whole model
+# mistake: Each device holds the whole model: that saves nothing. Move only the part
+#   that the device needs.
 import copy
 
 
