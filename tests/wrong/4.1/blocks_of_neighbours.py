@@ -1,4 +1,5 @@
-# hint: deals like cards
+# mistake: These are blocks of neighbours. DistributedSampler deals like cards: one to
+#   each rank in turn.
 import math
 
 

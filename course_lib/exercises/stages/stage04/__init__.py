@@ -9,24 +9,9 @@ from course_lib.exercises.stages.stage04.accumulating import check_accumulate
 from course_lib.exercises.stages.stage04.by_hand import check_by_hand
 from course_lib.exercises.stages.stage04.mean_loss import check_mean_loss
 from course_lib.exercises.stages.stage04.saving import check_save
-from course_lib.exercises.stages.stage04.shards import check_shards
 from course_lib.exercises.stages.stage04.training import check_train
 
 EXERCISES = (
-    Exercise(
-        "4.1",
-        "Shard indices by hand",
-        10,
-        check_shards,
-        (
-            "All ranks must get equally many samples. How many is that for 10 samples"
-            " on 4 ranks? So how long is the list before it is dealt?",
-            "Padding: the list 0 … 9 goes on with 0, 1 until its length is a multiple"
-            " of `world_size`. For 3 samples on 5 ranks it is 0, 1, 2, 0, 1. The"
-            " remainder `i % num_samples` counts this way.",
-            "Dealing: a slice with a step, `padded[rank::world_size]`.",
-        ),
-    ),
     Exercise(
         "4.2",
         "Complete the training with DDP",
