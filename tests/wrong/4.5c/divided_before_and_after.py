@@ -1,4 +1,4 @@
-# hint: divided twice
+# mistake: The mean is divided twice by world_size: once is enough.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone() / world_size
     dist.all_reduce(mean)

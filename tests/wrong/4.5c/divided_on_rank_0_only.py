@@ -1,4 +1,4 @@
-# hint: not on rank 0 alone: the others have the sum
+# mistake: Divide on all ranks, not on rank 0 alone: the others have the sum.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

@@ -1,4 +1,4 @@
-# hint: world_size, not 2
+# mistake: Divide by world_size, not 2: the function is for any number of ranks.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

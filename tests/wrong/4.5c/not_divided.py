@@ -1,4 +1,4 @@
-# hint: That is the sum
+# mistake: That is the sum over all ranks. Divide it by their number.
 def mean_loss(rank, world_size, loss):
     total = loss.detach().clone()
     dist.all_reduce(total)

@@ -1,4 +1,4 @@
-# hint: divided by 2 once more
+# hint: divided by world_size once more
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

@@ -1,4 +1,5 @@
-# hint: reduce gives it to one
+# mistake: Every rank needs the mean: call all_reduce on all of them, reduce gives it to
+#   one.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.reduce(mean, dst=0)

@@ -7,7 +7,6 @@ answer that differs is looked into, to find the hint for its mistake.
 from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage04.accumulating import check_accumulate
 from course_lib.exercises.stages.stage04.by_hand import check_by_hand
-from course_lib.exercises.stages.stage04.mean_loss import check_mean_loss
 from course_lib.exercises.stages.stage04.saving import check_save
 from course_lib.exercises.stages.stage04.training import check_train
 
@@ -82,17 +81,6 @@ EXERCISES = (
             "DDP does it when it wraps the model: rank 0's parameters go to all. By"
             " hand: a loop over `model.parameters()` with `dist.broadcast`.",
             "`dist.broadcast(parameter.data, src=0)`, on all ranks, before the loop.",
-        ),
-    ),
-    Exercise(
-        "4.5c",
-        "Find the bug: one rank waits for ever",
-        5,
-        check_mean_loss,
-        (
-            "Which ranks reach the all-reduce?",
-            "All ranks all-reduce a copy of their loss and divide. Rank 0 prints. All"
-            " return the mean.",
         ),
     ),
 )
