@@ -354,8 +354,8 @@ def mean_loss(rank, world_size, loss):
 # what an answer does beside its task, and what the check then says
 FAULTS = {
     "import sys; sys.exit()": "left by sys.exit(0) before mean_loss returned",
-    "import os; rank == 1 and os._exit(0)": "rank 1 of 2 ended with exit code 0",
-    "import os; rank == 1 and os.kill(os.getpid(), 9)": "rank 1 of 2 was killed by SIG",
+    "import os; rank == 1 and os._exit(0)": "rank 1 of 3 ended with exit code 0",
+    "import os; rank == 1 and os.kill(os.getpid(), 9)": "rank 1 of 3 was killed by SIG",
     "while rank == 1: pass": "A rank is still busy in a line of yours",
     "import threading as t; t.Timer(99, print).start()": "a thread that it started",
     "raise ValueError('oops')": "raised ValueError: oops",
@@ -363,7 +363,7 @@ FAULTS = {
     "nn.Module()(loss)": "raised NotImplementedError: Module [Module] is missing",
     "rank == 1 and get_ipython()": "cannot send mean_loss to the ranks: `mean_loss`",
     "return float('nan')": "returned nan",
-    "return lambda: 1": "expected 5.0000, the mean over all ranks",
+    "return lambda: 1": "expected 1.5151, the mean over all ranks",
     "return f'{loss}'": "Every rank returns the mean as a number",
 }
 

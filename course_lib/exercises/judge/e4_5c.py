@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Iterator
 
-from course_lib.exercises.attempt import STUCK
 from course_lib.exercises.exercise import Case, Exercise, Wrong
 from course_lib.exercises.observe.e4_5c import observe
 from course_lib.exercises.values import number_of, shown
@@ -135,7 +134,7 @@ def _why_print(numbers, losses, mean):
 
 def failed(case: Case, wrong):
     """Tell of collectives that not all ranks reach."""
-    if wrong.error.kind in ("lost", *STUCK):
+    if wrong.error.kind in ("lost", "stalled"):
         wrong.hint = (
             "A collective under `if rank == 0`, or after a `return` of the others: only"
             " rank 0 calls it, and waits for the others for ever. All ranks make the"

@@ -1,4 +1,4 @@
-# hint: no gradient ever travels
+# hint: must run outside of no_sync
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,5 +1,5 @@
-# hint: Only the last micro-batch counts
-# same as: only_the_last_one.py
+# mistake: Only the last micro-batch counts: backward runs for its loss alone. Call it
+#   after each forward pass.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     for images, labels in microbatches:

@@ -1,4 +1,5 @@
-# hint: not by the number of ranks
+# mistake: Divide each loss by len(microbatches), not by the number of ranks: DDP does
+#   that.
 def accumulate(model, optimizer, microbatches):
     parts = dist.get_world_size()
     optimizer.zero_grad()

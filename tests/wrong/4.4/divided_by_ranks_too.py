@@ -1,4 +1,5 @@
-# hint: DDP divides by the number of ranks already
+# mistake: DDP divides by the number of ranks already. Divide the loss by the number of
+#   micro-batches alone.
 def accumulate(model, optimizer, microbatches):
     parts = len(microbatches) * dist.get_world_size()
     optimizer.zero_grad()

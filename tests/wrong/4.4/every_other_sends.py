@@ -1,5 +1,4 @@
-# hint: Let DDP send the gradients, once
-# same as: all_reduce_by_hand.py
+# hint: only the last one may send
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     half = len(microbatches) // 2

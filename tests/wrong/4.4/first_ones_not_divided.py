@@ -1,4 +1,4 @@
-# hint: Only the last loss is divided
+# mistake: Only the last loss is divided. Divide those under no_sync, too.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

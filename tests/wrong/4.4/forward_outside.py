@@ -1,4 +1,5 @@
-# hint: The forward pass stands outside no_sync
+# mistake: The forward pass stands outside no_sync, and there DDP decides whether the
+#   next backward sends. Put forward and backward inside.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     for i, (images, labels) in enumerate(microbatches):

@@ -1,4 +1,4 @@
-# hint: len(microbatches), not 4
+# mistake: You divide by 4, but their number differs: len(microbatches), not 4.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,5 +1,5 @@
-# hint: no gradient ever travels
-# same as: all_quiet.py
+# mistake: The last micro-batch never goes through the model, so no gradient ever
+#   travels. Run it after the others, outside of no_sync.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,4 @@
-# hint: Divide the last loss, too
+# mistake: Divide the last loss, too: now it counts as much as a whole batch.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,4 @@
-# hint: The optimizer must take one step
+# mistake: The optimizer must take one step for each list of micro-batches.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

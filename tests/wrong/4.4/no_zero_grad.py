@@ -1,4 +1,4 @@
-# hint: zero_grad is missing
+# mistake: The gradients of earlier steps are still there: zero_grad is missing.
 def accumulate(model, optimizer, microbatches):
     with model.no_sync():
         for images, labels in microbatches[:-1]:

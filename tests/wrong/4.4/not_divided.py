@@ -1,4 +1,5 @@
-# hint: times too long. Divide each loss
+# mistake: The gradients are a sum over micro-batches, so each step is many times too
+#   long. Divide each loss by the number of micro-batches.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,5 @@
-# hint: Only the last micro-batch counts
+# mistake: Only the last micro-batch counts: zero_grad inside the loop wipes out the
+#   others. Call it once per step.
 def accumulate(model, optimizer, microbatches):
     with model.no_sync():
         for images, labels in microbatches[:-1]:

@@ -1,5 +1,5 @@
-# hint: Each backward sends its gradients
-# same as: no_no_sync.py
+# hint: The optimizer steps after each micro-batch
+# same as: step_in_the_loop.py
 def accumulate(model, optimizer, microbatches):
     for images, labels in microbatches:
         optimizer.zero_grad()

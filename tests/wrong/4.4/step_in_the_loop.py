@@ -1,4 +1,5 @@
-# hint: The optimizer steps after each micro-batch
+# mistake: The optimizer steps after each micro-batch, with gradients that have not
+#   travelled. Step once, after the last one.
 def accumulate(model, optimizer, microbatches):
     with model.no_sync():
         for images, labels in microbatches[:-1]:

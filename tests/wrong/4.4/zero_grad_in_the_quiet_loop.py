@@ -1,4 +1,5 @@
-# hint: Only the last two micro-batches count
+# mistake: Only the last two micro-batches count: zero_grad under no_sync wipes out
+#   those before them. Call it once per step.
 def accumulate(model, optimizer, microbatches):
     with model.no_sync():
         for images, labels in microbatches[:-1]:

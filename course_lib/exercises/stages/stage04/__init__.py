@@ -5,7 +5,6 @@ answer that differs is looked into, to find the hint for its mistake.
 """
 
 from course_lib.exercises.attempt import OldExercise as Exercise
-from course_lib.exercises.stages.stage04.accumulating import check_accumulate
 from course_lib.exercises.stages.stage04.by_hand import check_by_hand
 from course_lib.exercises.stages.stage04.saving import check_save
 from course_lib.exercises.stages.stage04.training import check_train
@@ -41,21 +40,6 @@ EXERCISES = (
             " `torch.load(path, map_location=device)`, and `model.train()` at the end.",
             "For the accuracy: all ranks make a tensor of one number, rank 0 fills in"
             " its own, `dist.broadcast(tensor, src=0)`.",
-        ),
-    ),
-    Exercise(
-        "4.4",
-        "Accumulate with one all-reduce per step",
-        15,
-        check_accumulate,
-        (
-            "How many backward passes does a step have, and how many of them should"
-            " send gradients? Which one?",
-            "`with model.no_sync():` around forward and backward of all micro-batches"
-            " but the last. The last one runs as usual. Each one's backward comes"
-            " right after its forward.",
-            "The loss of each micro-batch is a mean. Dividing it by the number of"
-            " micro-batches makes their sum the mean over the whole batch.",
         ),
     ),
     Exercise(

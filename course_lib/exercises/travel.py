@@ -1,0 +1,50 @@
+"""What a rank hands to collectives, and when: between which of its forward passes."""
+
+import torch
+
+from course_lib.exercises.spies import Work
+from course_lib.tracing import flight_recorder
+
+
+class Travel(Work):
+    """Counts the work of this rank, and what it hands to collectives meanwhile.
+
+    `sent` lists for each forward pass the calls after it and before the next one, as
+    pairs of a name and bytes; those before the first pass come first. `graphs` is how
+    many there were at most that no backward had gone through.
+    """
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__(model)
+        self.sent, self.graphs, self._held = [[]], 0, 0
+        self._known = len(_calls())
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self._note_sent()
+
+    def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
+        result = super().__torch_dispatch__(operator, _types, args, kwargs)
+        product = operator.overloadpacket is torch.ops.aten.mm
+        # the gradient of the first weight, with which a backward ends
+        if product and result.shape == self._shape[::-1]:
+            self._held -= 1
+        return result
+
+    def _note_pass(self, packet, args):
+        passes = len(self.passes)
+        super()._note_pass(packet, args)
+        if len(self.passes) > passes:
+            self._note_sent()
+            self.sent.append([])
+            self._held += torch.is_grad_enabled()
+            self.graphs = max(self.graphs, self._held)
+
+    def _note_sent(self):
+        calls = _calls()
+        self.sent[-1] += [(call.name, call.bytes) for call in calls[self._known :]]
+        self._known = len(calls)
+
+
+def _calls():
+    return flight_recorder.read(flight_recorder.entries())
