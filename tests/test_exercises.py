@@ -21,7 +21,8 @@ from course_lib.errors import CourseError
 from course_lib.exercises import checking, progress
 from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.attempt import Wrong
-from course_lib.exercises.stages.stage05 import counting, watching
+from course_lib.exercises.judge import e5_1 as judge_count
+from course_lib.exercises.observe import e5_1 as count
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -179,7 +180,7 @@ def outcome(monkeypatch, body, answer=lambda shares: 1 / 0):
     """What a check says that runs `body` with an argument it cannot take."""
 
     def check(attempt):
-        attempt(body, None, "folder", world_size=1)
+        attempt(body, None, world_size=1)
 
     one = Exercise("5.1", "A counter", 15, check, ())
     monkeypatch.setattr(checking, "exercises", lambda: {"5.1": one})
@@ -190,7 +191,7 @@ def outcome(monkeypatch, body, answer=lambda shares: 1 / 0):
 
 def test_a_fault_of_a_check_is_not_told_as_a_mistake(monkeypatch):
     before = progress.states().get("5.1", [])
-    said = outcome(monkeypatch, counting._count)
+    said = outcome(monkeypatch, count.observe)
     assert said.startswith("the check of 5.1 itself failed: TypeError: 'NoneType'")
     assert said.endswith("Please report this.") and "not yet" not in said
     assert progress.states().get("5.1", []) == before
@@ -208,9 +209,9 @@ def test_wrong_parameters_are_a_mistake_of_the_answer():
 
 def test_a_failed_process_is_told_with_its_error_and_its_line():
     told = ["NameError: name 'seed' is not defined", ("work.py", 3, "work")]
-    seen = {"running": 0, "failed": [1, 1, 0], "forks": 3, "told": told}
+    rank = {"running": [0], "failed": [0, 1, 1, 0], "told": told}
     with pytest.raises(Wrong, match="2 of 3 processes failed: NameError.*work.py, lin"):
-        watching.refuse_unfinished(seen, "")
+        judge_count.refuse_unfinished(rank, [1, 2, 3], "")
 
 
 # how the test run judges exercises

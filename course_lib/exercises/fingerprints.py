@@ -80,7 +80,8 @@ def _is_number(value):
 
 
 def words(message: str) -> list[str]:
-    """The words of an error's message, each once, numbers alike."""
+    """The words of an error's message, each once, numbers and addresses alike."""
+    message = re.sub(r"0x[0-9a-f]+", "", message)
     return sorted(set(re.findall(r"[A-Za-z_]+", message)))
 
 

@@ -1,4 +1,5 @@
-# hint: First get, then join
+# mistake: Who sends a tensor must live until it has arrived: a queue brings only a
+#   handle. First get, then join; or send numbers, tolist().
 def count(shares):
     queue = mp.Queue()
 

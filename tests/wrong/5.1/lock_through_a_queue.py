@@ -1,4 +1,5 @@
-# hint: A lock cannot go through a queue
+# mistake: A lock cannot go through a queue or to a pool. A forked process has it from
+#   the start: mp.Process(target=..., args=...).
 def count(shares):
     lock, queue = mp.Lock(), mp.SimpleQueue()
     queue.put(lock)

@@ -1,4 +1,5 @@
-# hint: send a function by its name
+# mistake: A pool and mp.spawn send a function by its name, and one of a cell is not
+#   found by it. A forked process has it from the start: mp.Process.
 def bincount(share):
     return torch.bincount(torch.tensor(list(share)), minlength=10)
 

@@ -5,25 +5,10 @@ in each other's way, the check holds one of them until they do.
 """
 
 from course_lib.exercises.attempt import OldExercise as Exercise
-from course_lib.exercises.stages.stage05.counting import check_count
 from course_lib.exercises.stages.stage05.hogwild import check_train
 from course_lib.exercises.stages.stage05.leaking import check_digest
 
 EXERCISES = (
-    Exercise(
-        "5.1",
-        "A shared counter that loses nothing",
-        15,
-        check_count,
-        (
-            "`counts[label] += 1` reads a number, adds 1 and writes it back. What"
-            " happens if another process does the same in between?",
-            "Either only one process at a time may read and write: `lock = mp.Lock()`"
-            " before the start, `with lock:` around the addition. Or each process has"
-            " ten numbers of its own, and the parent adds them up at the end.",
-            "Start all processes, then join all, then return the counts.",
-        ),
-    ),
     Exercise(
         "5.2",
         "Hogwild: one model, many processes, no lock",

@@ -1,0 +1,128 @@
+"""Exercise 5.1, in a rank: several processes count, each held where it may lose one."""
+
+import dis
+import functools
+import os
+import sys
+from multiprocessing.connection import Connection
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.exercises.observe.forked import Family, of_answer, watched, written
+from course_lib.exercises.values import plain
+
+_HELD = 6  # of its first writes, before which a process waits for another
+_STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
+# what a process brings about outside of itself; stores may be in its own memory
+_WORK = ("stores", "sent", "taken", "files")
+
+
+def observe(rank, world_size, answer, given):
+    """What `answer(shares)` returns, and what each of its processes did."""
+    shares = given["shares"]
+    family = Family(len(shares), _WORK)
+    _note_messages(family)
+    with watched(family), _Splitting(family):
+        sys.settrace(functools.partial(_trace, family))
+        value = answer(shares)
+        sys.settrace(None)
+        returned, facts = plain(value), family.facts()
+    shared = torch.is_tensor(value) and value.is_shared()
+    return facts | family.notes(*_WORK) | {"returned": returned, "shared": shared}
+
+
+class _Splitting(TorchDispatchMode):
+    """Takes operators that write to shared tensors apart: read, hold, write."""
+
+    def __init__(self, family):
+        super().__init__()
+        self.family = family
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Let PyTorch not wrap this mode against a compiler: that costs half."""
+        return False
+
+    # PyTorch calls it so
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        targets = written(operator, args, kwargs)
+        if targets:
+            self.family.note_write("writes")
+        if not targets or self.family.writes[self.family.own] > _HELD:
+            return operator(*args, **kwargs)
+        private = [one.clone() for one in targets]
+        before = [one.clone() for one in targets]
+        args, kwargs = _exchanged((args, kwargs), targets, private)
+        result = operator(*args, **kwargs)
+        changed = [new != old for new, old in zip(private, before)]
+        if any(map(torch.any, changed)):
+            self.family.hold()
+            for target, new, where in zip(targets, private, changed):
+                target[where] = new[where]  # the rest may be another process's
+        return _exchanged(result, private, targets)
+
+
+def _exchanged(value, old, new):
+    """The same, in tuples, lists and dicts too, with other tensors in their place."""
+    if isinstance(value, list | tuple):
+        return type(value)(_exchanged(one, old, new) for one in value)
+    if isinstance(value, dict):
+        return {key: _exchanged(one, old, new) for key, one in value.items()}
+    return next((there for here, there in zip(old, new) if here is value), value)
+
+
+def _trace(family, frame, event, _):
+    """Hold before each store in lines of the answer, unless it writes to tensors.
+
+    A shared array of NumPy or a `mp.Value` changes by several instructions of Python.
+    """
+    if not of_answer(frame):
+        return None
+    frame.f_trace_lines, frame.f_trace_opcodes = False, True
+
+    def step(frame, event, _):
+        stores = event == "opcode" and frame.f_lasti in _stores(frame.f_code)
+        if stores and family.own and not family.writes[family.own]:
+            family.note_write("stores")
+            if family.stores[family.own] <= _HELD:
+                family.hold()
+        return step
+
+    return step
+
+
+@functools.cache
+def _stores(code):
+    """Where the instructions of a function stand that change an object."""
+    instructions = dis.get_instructions(code)
+    return {one.offset for one in instructions if one.opname in _STORES}
+
+
+def _note_messages(family):
+    """Note what goes from one process to another, but by memory: pipes and files."""
+    send, receive = Connection._send_bytes, Connection._recv_bytes
+
+    def noted_send(link, *args):
+        if family.own and not family.sent[family.own]:
+            family.be_late()
+        family.note("sent")
+        return send(link, *args)
+
+    def noted_receive(link, *args):
+        family.note("taken")
+        return receive(link, *args)
+
+    def open_to_write(event, args):
+        flags = args[2] if event == "open" else None
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
+            family.note("files")
+
+    def noted_save(*args, **kwargs):
+        family.note("files")
+        return save(*args, **kwargs)
+
+    Connection._send_bytes, Connection._recv_bytes = noted_send, noted_receive
+    save, torch.save = torch.save, noted_save  # it opens the file in C++
+    sys.addaudithook(open_to_write)

@@ -1,0 +1,324 @@
+"""The processes that an answer forks: who is there, who stands still, who holds.
+
+The rank is process 0. All of this stays patched: a rank ends with its exercise.
+`launching/watchdog` does not serve here: it asks a rank where it is from the first
+process group on, and these have none; they wait in multiprocessing.
+"""
+
+import contextlib
+import functools
+import json
+import mmap
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from multiprocessing import process, synchronize
+
+import numpy
+import torch
+
+from course_lib.stacks import Frame, is_learners
+from course_lib.system import processes
+
+MOST = 64  # processes that are noted
+_CALM = 4  # looks in a row, a millisecond apart, at which nobody moved
+_GATHER = 100  # and while the rank may start more processes: it may be slow under load
+_BUDGET = 3000  # such looks in all that are waited for processes that do move
+_STUCK, _EVERY = 4, 0.5  # looks in a row at which all stand still, seconds apart
+_BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
+_LONGEST = 300  # characters of an error that are kept
+_COLUMNS = ("pid", "above", "began", "ended", "failed", "running", "napping", "helper")
+_HOLDS = ("holding", "held", "met")
+_LOCKS = ("looked", "held_lock", "own_lock", "thread_lock")
+_THREAD_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_sleep = time.sleep  # the answer gets another one
+
+
+class Stuck(BaseException):
+    """All processes of an answer wait for each other."""
+
+
+def shared(shape: tuple, kind=numpy.int64) -> numpy.ndarray:
+    """An array of zeros that forked processes share."""
+    size = int(numpy.prod(shape)) * numpy.dtype(kind).itemsize
+    # a map without a file is shared with the processes forked later
+    return numpy.frombuffer(mmap.mmap(-1, size), dtype=kind).reshape(shape)
+
+
+class Family:
+    """Notes on this process, number 0, and on those forked from now on.
+
+    All share them: an array with a number for each process under each name. `expected`
+    is how many processes a right answer starts.
+    """
+
+    def __init__(self, expected: int, names: tuple = ()):
+        self.expected, self.own, self.locks, self.wide = expected, 0, [], False
+        for name in (*_COLUMNS, *_HOLDS, *_LOCKS, "writes", "stores", *names):
+            setattr(self, name, shared((MOST,)))
+        self.counts = shared((3,))  # forks, looks while holding, most at a time
+        self.turn = multiprocessing.Lock()  # several may fork at the same time
+        self.page = mmap.mmap(-1, 8192)  # the first error of a process
+        self.pid[0] = os.getpid()
+        os.register_at_fork(before=self._before_fork, after_in_child=self._born)
+
+    def _before_fork(self):
+        with self.turn:
+            self.counts[0] = min(self.counts[0] + 1, MOST - 1)
+            self.child = self.forks
+        self.counts[2] = max(self.counts[2], self.forks - self.ended.sum())
+
+    def _born(self):
+        self.above[self.child] = self.own
+        self.own = self.child
+        self.pid[self.own] = os.getpid()
+
+    @property
+    def forks(self) -> int:
+        """How many processes were forked."""
+        return int(self.counts[0])
+
+    def born(self) -> range:
+        """The numbers of the forked processes."""
+        return range(1, 1 + self.forks)
+
+    def note(self, name: str) -> None:
+        """Add 1 to a number of this process."""
+        getattr(self, name)[self.own] += 1
+
+    def notes(self, *names: str) -> dict[str, list[int]]:
+        """What was noted of each process, the rank first."""
+        return {n: getattr(self, n)[: 1 + self.forks].tolist() for n in names}
+
+    def state(self, number: int) -> str:
+        """One letter: R runs, S sleeps, Z has ended or is gone, as in /proc."""
+        if not self.pid[number]:
+            return "R"  # it was forked, and has not noted its number yet
+        return processes.state(self.pid[number]) or "Z"
+
+    def moves(self, number: int) -> bool:
+        """False for a process that only another one can bring on."""
+        here = self.napping[number] or self.holding[number]
+        return bool(here) or self.state(number) not in "SZ"
+
+    def gather(self) -> None:
+        """Stay until all processes are started, or the rank starts no more for now."""
+        calm = 0
+        while self.forks < self.expected and calm < _GATHER:
+            _sleep(0.001)
+            calm = 0 if self.moves(0) else calm + 1
+
+    def be_late(self) -> None:
+        """Stay until the rank waits, or goes on without."""
+        calm = looks = 0
+        while calm < _CALM and looks < _GATHER:
+            _sleep(0.001)
+            calm, looks = 0 if self.moves(0) else calm + 1, looks + 1
+
+    def hold(self) -> None:
+        """Stay until another process holds, too, or none can come."""
+        own, others = self.own, numpy.arange(MOST) != self.own
+        self.holding[own] = 1
+        self.held[own] += 1
+        before = self.held.copy()
+        met, calm = bool(self.holding[others].any()), 0
+        while not met and calm < _CALM and self.counts[1] < _BUDGET:
+            _sleep(0.001)
+            met = bool((self.held > before)[others].any())
+            # the rank itself does not come, but it may still start others
+            first = int(self.forks >= self.expected)
+            calm += 1
+            if any(self.moves(n) for n in range(first, 1 + self.forks) if n != own):
+                calm = 0
+                self.counts[1] += 1
+        self.holding[own] = 0
+        self.met[own] += met
+
+    def note_write(self, name: str) -> None:
+        """Note one of the `writes` or `stores`, and whose lock is held at it.
+
+        A store may go to memory of its own, so those before the first write say little.
+        """
+        if name == "writes" and not self.writes[self.own]:
+            for column in _LOCKS:
+                getattr(self, column)[self.own] = 0
+        self.note(name)
+        self.note("looked")
+        mine = [maker for maker, lock in self.locks if lock._semlock._is_mine()]
+        self.held_lock[self.own] += any(maker != self.own for maker in mine)
+        self.own_lock[self.own] += self.own in mine
+        self.thread_lock[self.own] += any(
+            isinstance(value, _THREAD_LOCKS) and "unlocked" not in repr(value)
+            for frame, _ in traceback.walk_stack(sys._getframe())
+            if of_answer(frame)
+            for value in (*frame.f_locals.values(), *frame.f_globals.values())
+        )
+
+    def tell(self, error: BaseException) -> bool:
+        """Note the error that ends this process; False if one is noted already."""
+        steps = traceback.extract_tb(error.__traceback__)
+        frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
+        own = [frame for frame in frames if is_learners(frame)]
+        line = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST]
+        with self.turn:
+            first = not self.told
+            if first:
+                said = json.dumps([line, *own[-1:]]).encode()
+                self.page[: len(said)] = said
+        return first
+
+    @property
+    def told(self) -> list:
+        """The first error of a process, and the answer's line if there is one."""
+        said = self.page[:].rstrip(b"\0")
+        return json.loads(said) if said else []
+
+    def facts(self) -> dict:
+        """What every exercise asks of the processes, as plain data."""
+        for number in self.born():
+            self.running[number] = self.state(number) != "Z"
+            # one that was killed noted nothing at its end
+            done = self.running[number] or self.ended[number] or not self.began[number]
+            self.failed[number] |= not done
+        names = ("above", "helper", "failed", "running", "met", "writes", *_LOCKS)
+        return self.notes(*names) | {
+            "told": self.told,
+            "most": int(self.counts[2]),
+            "locks": len(self.locks),
+            "wide": self.wide,
+        }
+
+
+@contextlib.contextmanager
+def watched(family: Family):
+    """Note in a block who naps, locks and ends, and raise `Stuck` if nobody moves.
+
+    Afterwards all processes that were forked have ended.
+    """
+    time.sleep = functools.partial(_nap, family)
+    synchronize.SemLock.__init__ = _noted_lock(family, synchronize.SemLock.__init__)
+    process.BaseProcess._bootstrap = _noted_end(family, process.BaseProcess._bootstrap)
+    before = signal.signal(signal.SIGALRM, _look(family))
+    signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
+    # sockets of queues, which a killed process leaves, lie in a folder
+    with tempfile.TemporaryDirectory(prefix="course_lib") as tempfile.tempdir:
+        try:
+            yield
+        except Stuck as stuck:
+            _cut(stuck.__traceback__)
+            raise
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            for pid in processes.children():
+                os.kill(pid, signal.SIGKILL)
+
+
+def _nap(family, seconds):
+    family.napping[family.own] = 1
+    try:
+        _sleep(seconds)
+    finally:
+        family.napping[family.own] = 0
+
+
+def _noted_lock(family, init):
+    def noting(lock, *args, **kwargs):
+        init(lock, *args, **kwargs)
+        # from here Lock.__init__, context.Lock, and who called that
+        if of_answer(sys._getframe(3)):
+            family.locks.append((family.own, lock))
+            family.wide |= lock._semlock._get_value() > 1
+
+    return noting
+
+
+def _noted_end(family, bootstrap):
+    def noting(worker, *args, **kwargs):
+        family.note("began")
+        target = getattr(worker._target, "__module__", "") or ""
+        family.helper[family.own] = target.startswith("multiprocessing.")
+        worker.run = functools.partial(_told, family, worker.run)
+        code = bootstrap(worker, *args, **kwargs)
+        family.ended[family.own], family.failed[family.own] = 1, code != 0
+        return code
+
+    return noting
+
+
+def _told(family, run):
+    family.gather()
+    try:
+        run()
+    except Exception as error:
+        if family.tell(error):
+            raise
+        sys.exit(1)  # it is shown once, whoever else it happens to
+
+
+def _look(family):
+    """What looks now and then, in the rank alone, whether anything has moved."""
+    looks, spent, theirs = 0, 0.0, 0.0
+
+    def look(*_):
+        nonlocal looks, spent, theirs
+        if family.own:  # a forked process has no timer, but may send the signal
+            return
+        now = time.process_time() + processes.runnable(os.getpid())
+        # on a busy machine they may move between two looks, and sleep at both
+        found = [processes.activity(family.pid[n]) for n in family.born()]
+        seconds = sum(one.seconds for one in found if one)
+        busy = now - spent > _BUSY or seconds != theirs or family.napping[0]
+        still = not busy and not any(map(family.moves, family.born()))
+        looks = looks + 1 if still else 0
+        spent, theirs = now, seconds
+        if looks >= _STUCK:
+            raise Stuck(_who_waits(family))
+
+    return look
+
+
+def _who_waits(family):
+    count = sum(family.state(n) != "Z" for n in family.born())
+    who = "the processes have ended, and the one that started them waits"
+    if count:
+        who = f"{count} process{'es' * (count > 1)} and the one that started them wait"
+    taken = any(lock._semlock._is_zero() for _, lock in family.locks)
+    return f"{who} for ever{', and a lock is taken' * taken}"
+
+
+def _cut(step):
+    """End a traceback at the last line of the answer: the rest is of here."""
+    last = step
+    while step:
+        if of_answer(step.tb_frame):
+            last = step
+        step = step.tb_next
+    last.tb_next = None
+
+
+def of_answer(frame) -> bool:
+    """True for a frame of the learner's code."""
+    return is_learners(Frame(frame.f_code.co_filename, 0, ""))
+
+
+def written(operator, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+    """The tensors in shared memory that an operator of PyTorch changes."""
+    found = []
+    for number, name in _changed(operator):
+        value = args[number] if number < len(args) else kwargs.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        found += [v for v in values if torch.is_tensor(v) and v.is_shared()]
+    return found
+
+
+@functools.cache
+def _changed(operator):
+    """Number and name of each argument that an operator changes."""
+    arguments = enumerate(operator._schema.arguments)
+    return [(n, a.name) for n, a in arguments if a.alias_info and a.alias_info.is_write]
