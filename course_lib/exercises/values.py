@@ -3,7 +3,10 @@
 import math
 import numbers
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import torch
 
 from course_lib.text import short
@@ -25,7 +28,8 @@ class Other:
 def plain(value, depth: int = _DEPTH):
     """A value by its exact built-in type; what has none is an `Other`.
 
-    Tensors come to the CPU without their graph. Sets and ranges become lists.
+    Tensors come to the CPU without their graph. Sets, ranges and arrays become lists,
+    fractions and decimals floats.
     """
     try:
         return _plain(value, depth)
@@ -39,6 +43,8 @@ def _plain(value, depth):
     if isinstance(value, torch.Tensor):
         tensor = torch.Tensor.as_subclass(value, torch.Tensor)
         return tensor.detach().cpu().clone()
+    if isinstance(value, np.ndarray):
+        value = np.ndarray.tolist(value)
     if isinstance(value, str):
         return str.__add__(value, "")
     if isinstance(value, numbers.Number):
@@ -62,6 +68,8 @@ def _number(value):
         return float.__add__(value, 0.0)
     if hasattr(value, "item"):  # NumPy's
         value = value.item()
+    if isinstance(value, Fraction | Decimal):
+        value = float(value)
     exact = type(value) in (bool, int, float)
     return value if exact else Other(short(value))
 

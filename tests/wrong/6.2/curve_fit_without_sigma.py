@@ -1,4 +1,5 @@
-# hint: sigma=counts makes the errors relative
+# hint: Absolute errors are made small
+# same as: unweighted.py
 from scipy.optimize import curve_fit
 
 

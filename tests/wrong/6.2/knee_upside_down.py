@@ -1,4 +1,4 @@
-# hint: The knee is upside down
+# mistake: The knee is upside down: slope / least.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: A straight line in both logarithms has no bend
+# mistake: A straight line in both logarithms has no bend: its steps fall to 0.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: is not knee / B: the logarithm
+# mistake: log(1 + knee / B) is not knee / B: the logarithm makes no straight line here.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

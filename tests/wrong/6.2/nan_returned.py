@@ -1,4 +1,4 @@
-# hint: A fit that divides by zero or overflows
+# mistake: A fit that divides by zero or overflows? Look at its lines.
 def find_knee(steps):
     B = torch.tensor(list(steps), dtype=torch.float32)
     s = torch.tensor(list(steps.values()), dtype=torch.float32)

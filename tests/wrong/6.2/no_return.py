@@ -1,4 +1,4 @@
-# hint: The function ends without a return
+# mistake: The function ends without a return.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: One number is not enough
+# mistake: One number is not enough: return both, `return least, knee`.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: straight over 1 / B, not over B
+# mistake: The curve is straight over 1 / B, not over B.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: straight over 1 / B, not over B
+# mistake: The curve is straight over 1 / B, not over B.
 # same as: over_the_batch.py
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)

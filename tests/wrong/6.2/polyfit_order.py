@@ -1,4 +1,4 @@
-# hint: the slope first, then the constant
+# mistake: polyfit gives the slope first, then the constant.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: 1 / steps is no straight line
+# mistake: 1 / steps is no straight line over 1 / B.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: Divide the whole line by its count
+# mistake: Divide the whole line by its count: the 1, the 1 / B and the count itself.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,5 @@
-# hint: weights are the wrong way round
+# mistake: The weights are the wrong way round: a large count has a large error, so
+#   its weight is 1 / count, its sigma the count.
 from scipy.optimize import curve_fit
 
 

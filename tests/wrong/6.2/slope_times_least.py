@@ -1,4 +1,4 @@
-# hint: least * knee, the slope: divide
+# mistake: The second number is least * knee, the slope: divide it by least.
 # same as: slope_for_knee.py
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)

@@ -1,4 +1,4 @@
-# hint: These are the steps at the knee
+# mistake: These are the steps at the knee, twice as many as the least.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: The two are swapped
+# mistake: The two are swapped: least first.
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

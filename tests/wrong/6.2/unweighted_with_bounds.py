@@ -1,5 +1,5 @@
-# hint: sigma=counts makes the errors relative
-# same as: curve_fit_without_sigma.py
+# hint: Absolute errors are made small
+# same as: unweighted.py
 from scipy.optimize import curve_fit
 
 

@@ -5,7 +5,6 @@ Only an answer that differs is looked into, to find the hint for its mistake.
 """
 
 from course_lib.exercises.attempt import OldExercise as Exercise
-from course_lib.exercises.stages.stage06.bending import check_knee
 from course_lib.exercises.stages.stage06.buying import check_cheapest
 from course_lib.exercises.stages.stage06.noise import check_noise_scale
 from course_lib.exercises.stages.stage06.warming_up import check_scheduler
@@ -25,23 +24,6 @@ EXERCISES = (
             "The share of the warm-up that is over is `update / warmup_steps`, at most"
             " 1. For `warmup_steps=0` it is 1 from the start, without a division.",
             "The factor is `1 + (k - 1) * share`.",
-        ),
-    ),
-    Exercise(
-        "6.2",
-        "Find the knee of a curve",
-        15,
-        check_knee,
-        (
-            "`least * (1 + knee / B)` is a straight line over 1 / B: its constant is"
-            " least, its slope least * knee.",
-            "One per cent of 100,000 steps is more than all steps on the right, so a"
-            " plain fit sees the left end only. Each error must be divided by its own"
-            " count.",
-            "`np.polyfit(1 / sizes, counts, 1, w=1 / counts)`, or curve_fit with"
-            " `sigma=counts`, or a fit of the logarithms.",
-            "polyfit gives slope and least, in this order. Return `least` and"
-            " `slope / least`.",
         ),
     ),
     Exercise(
