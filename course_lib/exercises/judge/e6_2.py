@@ -148,9 +148,7 @@ def judge(case: Case, seen) -> str:
         raise Wrong(
             f"{wheres[first]}: {('least', 'knee')[which]} {found:.4g}, expected"
             f" {right:.4g}",
-            _why(
-                [_Fit(*_arrays(rows[n][0]), pairs[n], case.expected[n]) for n in failed]
-            ),
+            _why([fits[number] for number in failed]),
             clue={"curves": dict(enumerate(ratios))},
         )
     refuse_changed(rank["answers"], "Leave the curve as it is, others may need it")

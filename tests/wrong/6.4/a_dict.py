@@ -1,4 +1,4 @@
-# hint: Neither a dict nor a set
+# mistake: Neither a dict nor a set: the batch size and its cost, in this order.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: chose by the cost of the GPUs alone
+# mistake: You chose by the cost of the GPUs alone. Choose by the whole cost, waiting
+#   included.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def gpu_cost(b):
         return steps[b] * math.ceil(b / images_per_gpu)

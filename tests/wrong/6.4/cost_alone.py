@@ -1,4 +1,4 @@
-# hint: but of which batch size
+# mistake: The cost is right, but of which batch size? Return that, too.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

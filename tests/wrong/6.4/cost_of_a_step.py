@@ -1,4 +1,4 @@
-# hint: This is the cost of one step
+# mistake: This is the cost of one step. The training needs steps[size] of them.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = step_seconds / 3600

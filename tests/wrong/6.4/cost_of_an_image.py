@@ -1,4 +1,4 @@
-# hint: This is the cost of one image
+# mistake: This is the cost of one image. Return that of the whole training.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: an hour of 3600 of them
+# mistake: step_seconds are seconds, and gpu_hour is a price for an hour of 3600 of
+#   them.
 # same as: seconds.py
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):

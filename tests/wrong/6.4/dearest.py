@@ -1,4 +1,4 @@
-# hint: max in place of min
+# mistake: This is the dearest of all: max in place of min?
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: is the first of `steps`
+# mistake: This batch size is the first of `steps`, whatever it costs. Compare them all.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     for size, count in steps.items():
         gpus = math.ceil(size / images_per_gpu)

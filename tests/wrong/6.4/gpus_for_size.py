@@ -1,4 +1,4 @@
-# hint: Return the batch size that they share
+# mistake: This is the number of GPUs. Return the batch size that they share.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

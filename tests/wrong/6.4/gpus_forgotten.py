@@ -1,4 +1,4 @@
-# hint: The GPUs are not paid
+# mistake: The GPUs are not paid.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

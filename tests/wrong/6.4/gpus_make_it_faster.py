@@ -1,4 +1,5 @@
-# hint: more of them do not shorten a step
+# mistake: The GPUs share the batch, so more of them do not shorten a step: it takes
+#   step_seconds, however many they are.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600 / math.ceil(size / images_per_gpu)

@@ -1,4 +1,4 @@
-# hint: a function of the batch size, not a cost
+# mistake: The key of min() is a function of the batch size, not a cost: key=cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     for size in steps:
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: steps.items() gives pairs
+# mistake: A loop over a dict gives its keys alone. steps.items() gives pairs of batch
+#   size and steps.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     costs = {}
     for size, count in steps:

@@ -1,4 +1,5 @@
-# hint: are batch sizes, not 0, 1, 2
+# mistake: The keys of `steps` are batch sizes, not 0, 1, 2: steps[256] is the number
+#   of steps of 256.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     costs = []
     for i in range(len(steps)):

@@ -1,4 +1,4 @@
-# hint: one GPU too many where
+# mistake: `// … + 1` is one GPU too many where the batch fills its GPUs exactly.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

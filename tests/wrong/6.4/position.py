@@ -1,4 +1,4 @@
-# hint: This is the position
+# mistake: This is the position of the batch size in `steps`. Return the key.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

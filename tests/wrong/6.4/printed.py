@@ -1,4 +1,4 @@
-# hint: What was computed is lost
+# mistake: What was computed is lost: `return` it.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: This is its number of GPUs
+# mistake: This is its number of GPUs. Return its cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

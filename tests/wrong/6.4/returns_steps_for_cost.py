@@ -1,4 +1,4 @@
-# hint: This is its number of steps
+# mistake: This is its number of steps. Return its cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

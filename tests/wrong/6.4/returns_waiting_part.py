@@ -1,4 +1,5 @@
-# hint: but return the part of your waiting
+# mistake: You chose by the whole cost, but return the part of your waiting. The GPUs
+#   belong to it.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: rounded down, as by `//`
+# mistake: The number of GPUs is rounded down, as by `//`: the last images of the
+#   batch have no GPU then.
 # same as: rounded_down.py
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):

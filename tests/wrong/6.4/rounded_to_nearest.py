@@ -1,4 +1,5 @@
-# hint: round() goes down, too
+# mistake: round() goes down, too, if the next whole number is nearer. Here it is
+#   always up.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: as from min() of the dict itself
+# mistake: This is the smallest batch size, as from min() of the dict itself: its key
+#   is the cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

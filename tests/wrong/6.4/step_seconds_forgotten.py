@@ -1,4 +1,4 @@
-# hint: step_seconds is missing
+# mistake: step_seconds is missing: steps are no seconds.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] / 3600

@@ -1,4 +1,4 @@
-# hint: This is a number of steps. Return the key
+# mistake: This is a number of steps. Return the key of it, the batch size.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: where the cost rises for the first time
+# mistake: You stop where the cost rises for the first time. With one more GPU it may
+#   rise, and fall again where that GPU is full: compare all sizes.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     best, lowest = None, math.inf
     for size in sorted(steps):

@@ -1,4 +1,4 @@
-# hint: The pair is swapped
+# mistake: The pair is swapped: first the batch size, then its cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: Return numbers, not text
+# mistake: Return numbers, not text: whoever calls it computes with them.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

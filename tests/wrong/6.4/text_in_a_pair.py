@@ -1,4 +1,4 @@
-# hint: Return numbers, not text
+# mistake: Return numbers, not text: whoever calls it computes with them.
 # same as: text.py
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):

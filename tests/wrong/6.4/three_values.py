@@ -1,4 +1,4 @@
-# hint: Exactly two numbers
+# mistake: Exactly two numbers: the batch size and its cost.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,5 @@
-# hint: counted in other hours than the GPUs
+# mistake: The waiting is counted in other hours than the GPUs: both last as long as
+#   the training, steps × step_seconds / 3600 hours.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: do not divide by them
+# mistake: Prices may be 0, as of a wait that costs nothing: do not divide by them.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def worth(size):
         hours = steps[size] * step_seconds / 3600

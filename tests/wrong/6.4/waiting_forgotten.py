@@ -1,4 +1,4 @@
-# hint: Your waiting is not paid
+# mistake: Your waiting is not paid: it costs waiting_day / 24 an hour.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: must be multiplied by hours
+# mistake: A price per hour must be multiplied by hours, that of waiting as well.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

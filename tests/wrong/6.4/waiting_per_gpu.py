@@ -1,4 +1,5 @@
-# hint: You wait once
+# mistake: You wait once, not once for each GPU: multiply only the price of the GPUs
+#   by their number.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

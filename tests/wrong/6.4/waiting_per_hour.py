@@ -1,4 +1,4 @@
-# hint: the price of a day of 24 hours
+# mistake: waiting_day is the price of a day of 24 hours: divide it by 24.
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

@@ -1,4 +1,4 @@
-# hint: rounded to whole hours or days
+# mistake: The time is rounded to whole hours or days. Count parts of them, too.
 # same as: whole_hours.py
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):

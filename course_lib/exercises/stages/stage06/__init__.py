@@ -5,7 +5,6 @@ Only an answer that differs is looked into, to find the hint for its mistake.
 """
 
 from course_lib.exercises.attempt import OldExercise as Exercise
-from course_lib.exercises.stages.stage06.buying import check_cheapest
 from course_lib.exercises.stages.stage06.noise import check_noise_scale
 from course_lib.exercises.stages.stage06.warming_up import check_scheduler
 
@@ -43,21 +42,6 @@ EXERCISES = (
             "Per batch: zero_grad and backward with the hook of the lesson, which adds"
             " up the squares of each bucket. Then the squares of all `.grad`. At the"
             " end all_reduce both sums and divide by the ranks.",
-        ),
-    ),
-    Exercise(
-        "6.4",
-        "Choose the batch size that costs least",
-        10,
-        check_cheapest,
-        (
-            "How many hours does a training with one batch size take? What does one"
-            " such hour cost, all GPUs and your waiting together?",
-            "The hours are `steps[size] * step_seconds / 3600`. The GPUs are"
-            " `math.ceil(size / images_per_gpu)`, and each costs `gpu_hour`. An hour of"
-            " waiting costs `waiting_day / 24`, once, however many GPUs there are.",
-            "Write `cost(size)`: the hours times the sum of both prices. Then"
-            " `best = min(steps, key=cost)`, and return `best, cost(best)`.",
         ),
     ),
 )
