@@ -4,7 +4,10 @@
 hand end in the same operators. So these are counted, and not the calls of modules.
 """
 
+import contextlib
+import copy
 import functools
+import threading
 
 import torch
 from torch import nn, ops
@@ -81,3 +84,29 @@ class Copies(TorchDispatchMode):
         if place is not None and copy.device != args[place].device:
             self.tensors.append((str(args[place].device), str(copy.device), copy))
         return copy
+
+
+@contextlib.contextmanager
+def everywhere(mode: TorchDispatchMode):
+    """Enter a mode here, and in each thread that starts in the block.
+
+    By itself a mode knows nothing of threads, in which `nn.DataParallel` computes.
+    """
+    start = threading.Thread.start
+
+    def starting(thread):
+        run = thread.run
+
+        def within():
+            with copy.copy(mode):  # what it notes in is shared
+                run()
+
+        thread.run = within
+        start(thread)
+
+    threading.Thread.start = starting
+    try:
+        with mode:
+            yield mode
+    finally:
+        threading.Thread.start = start

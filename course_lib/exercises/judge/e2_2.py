@@ -129,17 +129,20 @@ def _missing(rank, names, where):
     )
 
 
-def weighed(found: dict, each: list, shares: list, *, off: float, noun: str) -> str:
+def weighed(
+    found: dict, each: list, shares: list, *, off: float, noun: str, of="micro-batches"
+) -> str:
     """The hint for a gradient: by how much each micro-batch counts in it.
 
     `found` and `each` are gradients by the names of parameters, `off` a relative error.
+    `of` says what the parts are.
     """
     vectors = [_flat(part, each[0]) for part in each]
     target, matrix = _flat(found, each[0]), torch.stack(vectors, 1)
     if not target.isfinite().all():
         return (
-            "Is a number divided by 0, or a loss far too large? A micro-batch may have"
-            " nothing to average."
+            "Is a number divided by 0, or a loss far too large? One of the"
+            f" {of} may have nothing to average."
         )
     if not target.any():
         return (
@@ -151,13 +154,9 @@ def weighed(found: dict, each: list, shares: list, *, off: float, noun: str) -> 
     counts = least.solution.flatten()
     rest = (matrix @ counts - target).norm() / target.norm()
     if rest < _REST:
-        seen, right = (
-            ", ".join(f"{number:.3g}" for number in numbers)
-            for numbers in (counts.tolist(), shares)
-        )
+        seen, right = map(_in_words, (counts.tolist(), shares))
         return (
-            f"In this gradient the {noun} of the micro-batches count {seen}. Expected:"
-            f" {right}."
+            f"In this gradient the {noun} of the {of} count {seen}. Expected: {right}."
         )
     if off < _ROUNDED:
         return (
@@ -165,10 +164,15 @@ def weighed(found: dict, each: list, shares: list, *, off: float, noun: str) -> 
             " does a sample meet the target of another?"
         )
     return (
-        f"No sum of the micro-batches' {noun} has this gradient. Is the loss another"
-        " one, is a sample left out or used twice, or does it meet the target of"
-        " another?"
+        f"No sum of the {of}' {noun} has this gradient. Is the loss another one, is a"
+        " sample left out or used twice, or does it meet the target of another?"
     )
+
+
+def _in_words(numbers):
+    # what is left of a rounded sum is no number to show
+    told = [f"{round(number, 6) + 0.0:.3g}" for number in numbers]
+    return f"{told[0]} each" if len(set(told)) == 1 < len(told) else ", ".join(told)
 
 
 def _flat(grads, names):

@@ -1,4 +1,5 @@
-# hint: Every gradient is counted twice
+# mistake: Every gradient is counted twice. Copies that are made with .to inside of the
+#   graph bring their gradients home in backward by themselves.
 from torch.func import functional_call
 
 

@@ -1,4 +1,5 @@
-# hint: Only the gradient of the first chunk
+# mistake: Only the gradient of the first chunk is there. Those of the other replicas
+#   must be added to it.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [model] + [copy.deepcopy(model).to(device) for device in devices[1:]]

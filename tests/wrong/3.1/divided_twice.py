@@ -1,4 +1,5 @@
-# hint: divided once too often
+# mistake: The gradient is divided once too often. If each loss is weighted by its share
+#   of the batch, the gradients are only added up.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

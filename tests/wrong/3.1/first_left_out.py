@@ -1,4 +1,5 @@
-# hint: The chunk of device 0 is missing
+# mistake: The chunk of device 0 is missing in the sum: its replica's gradient belongs
+#   to it, too.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,4 @@
-# hint: The number of devices is len(devices)
+# mistake: Is a 4 written somewhere? The number of devices is len(devices).
 def parallel_step(model, images, labels, devices):
     n = 4
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,4 @@
-# hint: where len(devices) belongs
+# hint: 3 devices, which is len(devices)
 def parallel_step(model, images, labels, devices):
     replicas = [copy.deepcopy(model).to(devices[i]) for i in range(4)]
     losses = []

@@ -1,5 +1,5 @@
-# hint: deepcopy takes .grad along
-# same as: weights_sent_twice.py
+# mistake: Twice as much as the weights goes out. One copy per device is enough; and
+#   deepcopy takes .grad along, so make all replicas before any gradient.
 def parallel_step(model, images, labels, devices):
     n, mean = len(devices), 0
     for device, x, y in zip(devices, images.chunk(n), labels.chunk(n)):

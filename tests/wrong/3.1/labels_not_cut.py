@@ -1,4 +1,5 @@
-# hint: images and labels of a chunk differ in number
+# mistake: The images and labels of a chunk differ in number. Cut both in the same way:
+#   images.chunk(n) and labels.chunk(n).
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: Every chunk counts the same here
+# mistake: Every chunk counts the same here, but the last one is smaller. The mean over
+#   all samples weighs a chunk by its samples: len(chunk) / len(images).
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: work one after the other
+# mistake: vgpu:1 sends to vgpu:2. A model that travels on lets the devices work one
+#   after the other: give each its own copy.
 def parallel_step(model, images, labels, devices):
     n, mean = len(devices), 0
     for x, y, device in zip(images.chunk(n), labels.chunk(n), devices):

@@ -1,4 +1,5 @@
-# hint: each one overwrites what was before
+# mistake: Only the last replica's gradient is there: each one overwrites what was
+#   before. Add them up.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: split(n) makes chunks of n samples
+# mistake: Only the first samples are used: split(n) makes chunks of n samples, chunk(n)
+#   makes n chunks.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: means of the chunks, added up
+# mistake: These are the means of the chunks, added up: the gradient is as many times
+#   too large as there are devices. The mean over all samples is wanted.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,4 @@
-# hint: this loss is the sum of the chunks' means
+# mistake: The gradients are right; this loss is the sum of the chunks' means.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

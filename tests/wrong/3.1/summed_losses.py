@@ -1,4 +1,5 @@
-# hint: gradient of a sum over samples
+# mistake: This is the gradient of a sum over samples. Divide by the number of samples
+#   in the whole batch.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

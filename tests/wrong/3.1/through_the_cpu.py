@@ -1,4 +1,5 @@
-# hint: Something goes through the CPU
+# mistake: Something goes through the CPU: .cpu(), or a copy without a device. Straight
+#   to the device it travels once.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

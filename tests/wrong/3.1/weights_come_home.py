@@ -1,4 +1,5 @@
-# hint: The gradients come home twice
+# mistake: The gradients come home twice, or come with the weights. Only .grad of each
+#   parameter has to travel, once.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

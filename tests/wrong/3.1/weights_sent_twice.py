@@ -1,4 +1,5 @@
-# hint: One copy per device is enough
+# mistake: Twice as much as the weights goes out. One copy per device is enough; and
+#   deepcopy takes .grad along, so make all replicas before any gradient.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: Every device gets the whole batch
+# mistake: Every device gets the whole batch and then cuts it. Cut first, on device 0,
+#   and send each device its own chunk.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

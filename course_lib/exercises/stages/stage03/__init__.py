@@ -5,30 +5,10 @@ Only an answer that differs is looked into, to find the hint for its mistake.
 """
 
 from course_lib.exercises.attempt import OldExercise as Exercise
-from course_lib.exercises.stages.stage03.by_hand import check_step
 from course_lib.exercises.stages.stage03.bytes_sent import check_bytes
 from course_lib.exercises.stages.stage03.drifting import check_drifting
 
 EXERCISES = (
-    Exercise(
-        "3.1",
-        "A data-parallel step by hand",
-        25,
-        check_step,
-        (
-            "Four moves: copies of the model to the devices, chunks of the batch to the"
-            " devices, losses home to device 0, gradients home to device 0.",
-            "`copy.deepcopy(model).to(device)` makes a replica. `images.chunk(n)` and"
-            " `labels.chunk(n)` cut the batch; there may be fewer than n chunks, and"
-            " `zip` stops at the shortest.",
-            'With `reduction="none"` each replica gives one loss per sample. Move them'
-            " to device 0, `torch.cat` them: the mean of all is right however the batch"
-            " was cut. Its backward goes back through `.to` by itself.",
-            "After backward each replica holds its part of the gradient. For each"
-            " parameter of `model`: the sum of `.grad.to(devices[0])` of the replicas'"
-            " parameters.",
-        ),
-    ),
     Exercise(
         "3.2",
         "Find the replica that drifted",

@@ -1,0 +1,82 @@
+"""Exercise 3.1, in a rank: two data-parallel steps by hand, watched; parts for 3.2."""
+
+import copy
+from functools import partial
+
+import torch
+from torch import nn
+
+from course_lib.exercises.baseline import RATE
+from course_lib.exercises.device_runs import on_devices, watch
+from course_lib.exercises.spies import Work, everywhere
+from course_lib.exercises.values import plain
+
+
+def observe(rank, world_size, answer, given):
+    """What `answer` leaves in a model on `given["devices"]` devices, and what it costs.
+
+    Two steps in a row: replicas that are kept from the first are old in the second.
+    """
+    devs = on_devices(given["devices"])
+    model = copy.deepcopy(given["model"]).to(devs[0])
+    steps = []
+    for batch in given["batches"]:
+        data = [part.to(devs[0]) for part in batch]
+        steps.append(_step(partial(answer, model, *data, devs), model, devs))
+        _advance(model)
+    return {
+        "devices": tuple(map(str, devs)),
+        "steps": steps,
+        "baseline": {"flops": costs(given["model"])},
+    }
+
+
+def costs(model):
+    """The FLOPs that one sample needs, forward and backward."""
+    trial = copy.deepcopy(model)
+    with Work(trial) as work:
+        trial(torch.zeros(1, 1, 8, 8)).sum().backward()
+    return work.flops["cpu"]
+
+
+def watched(call, model, devs):
+    """A call's result, the bytes by "source > target", FLOPs by device, the trace."""
+    work = Work(model)
+
+    def spied():
+        with everywhere(work):
+            return call()
+
+    run, sent = watch(spied, devs), {}
+    for copied in run.trace.transfers:
+        link = f"{copied.source} > {copied.target}"
+        sent[link] = sent.get(link, 0) + copied.bytes
+    return run.result, {"sent": sent, "flops": work.flops, "trace": run.trace}
+
+
+def place_of(module: nn.Module) -> str:
+    """The device of a module, or all that it lies on."""
+    return " and ".join(sorted({str(p.device) for p in module.parameters()}))
+
+
+def _step(call, model, devs):
+    before = {n: p.detach().cpu().clone() for n, p in model.named_parameters()}
+    result, cost = watched(call, model, devs)
+    after = dict(model.named_parameters())
+    grads = {n: p.grad for n, p in after.items() if torch.is_tensor(p.grad)}
+    return cost | {
+        "returned": plain(result),
+        "place": place_of(model),
+        "moved": [n for n in before if not torch.equal(before[n], after[n].cpu())],
+        "without": [name for name in before if name not in grads],
+        "gradients": {name: grad.detach().cpu() for name, grad in grads.items()},
+    }
+
+
+def _advance(model):
+    """One step of plain SGD, and no gradients after it."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter -= RATE * parameter.grad
+            parameter.grad = None
