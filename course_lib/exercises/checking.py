@@ -185,9 +185,10 @@ def _show(picture):
     import matplotlib.pyplot as plt
     from IPython.display import display
 
-    figure = picture().figure
-    display(figure)
-    plt.close(figure)
+    axes = picture()
+    if axes is not None:
+        display(axes.figure)
+        plt.close(axes.figure)
 
 
 class Hint:

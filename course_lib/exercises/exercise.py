@@ -46,8 +46,8 @@ class Exercise:
     `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
     `judge(case, seen)` gets what every rank returned, and returns what is proven of
     this case or raises `Wrong`; the proofs stand in `proof`. Optional:
-    `draw(case, seen)` returns axes, `failed(case, wrong)` judges a launch that failed,
-    as `judge` does.
+    `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a launch that
+    failed, as `judge` does.
     """
 
     id: str

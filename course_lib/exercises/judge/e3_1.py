@@ -304,9 +304,14 @@ def why_mixed(text: str) -> str:
 
 def draw(case: Case, seen):
     """What travelled in the first step."""
+    return draw_transfers(seen[0]["steps"][0]["trace"])
+
+
+def draw_transfers(trace):
+    """The bytes from device to device; None if nothing travelled."""
     from course_lib.plots.transfers import plot_transfers
 
-    return plot_transfers(seen[0]["steps"][0]["trace"])
+    return plot_transfers(trace) if trace.transfers else None
 
 
 EXERCISE = Exercise(

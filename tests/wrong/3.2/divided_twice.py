@@ -1,4 +1,4 @@
-# hint: divided by the number of devices twice
+# mistake: The mean is divided by the number of devices twice.
 def train_equal(model, batches, devices):
     replicas = [copy.deepcopy(model).to(device) for device in devices]
     optimizers = [

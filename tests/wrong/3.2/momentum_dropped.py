@@ -1,4 +1,5 @@
-# hint: The momentum is gone
+# mistake: The momentum is gone. Keep the optimizers as they were, made once before the
+#   loop: the mistake is not in them.
 def train_equal(model, batches, devices):
     replicas = [copy.deepcopy(model).to(device) for device in devices]
     optimizers = [torch.optim.SGD(replica.parameters(), lr=0.1) for replica in replicas]

@@ -1,4 +1,4 @@
-# hint: its own chunk of the batch, not the whole batch
+# mistake: Each replica needs its own chunk of the batch, not the whole batch.
 def train_equal(model, batches, devices):
     replicas = [copy.deepcopy(model).to(device) for device in devices]
     optimizers = [

@@ -1,3 +1,4 @@
+# hint: weights travel in every step
 def train_equal(model, batches, devices):
     # SGD is linear in the gradient: the mean of the weights is the same
     n = len(devices)

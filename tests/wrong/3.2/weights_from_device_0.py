@@ -1,3 +1,4 @@
+# hint: weights travel in every step
 def train_equal(model, batches, devices):
     # as DataParallel: device 0 steps, the others get its weights
     replicas = [model] + [copy.deepcopy(model).to(device) for device in devices[1:]]
