@@ -1,4 +1,4 @@
-# hint: what all n ranks send together
+# mistake: This is what all n ranks send together. Asked for is one rank.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

@@ -1,4 +1,5 @@
-# hint: An element has not always 4 bytes
+# mistake: An element has not always 4 bytes: in float64 it has 8. tensor.nbytes and
+#   tensor.element_size() know.
 def bytes_sent(model, images, outputs, n):
     weights = sum(4 * p.numel() for p in model.parameters())
     buffers = sum(4 * b.numel() for b in model.buffers())

@@ -1,4 +1,5 @@
-# hint: Images and outputs do not go out in all
+# mistake: Images and outputs do not go out in all: device 0 keeps its own share, so (n
+#   − 1)/n of them.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

@@ -1,4 +1,4 @@
-# hint: Buffers have no gradients
+# mistake: Buffers have no gradients: only parameters count here.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

@@ -1,4 +1,4 @@
-# hint: These are elements, not bytes
+# mistake: These are elements, not bytes. How many bytes has one? tensor.nbytes.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.numel() for p in model.parameters())
     buffers = sum(b.numel() for b in model.buffers())

@@ -1,4 +1,5 @@
-# hint: How many rounds does a ring make
+# mistake: Sending the gradients once does not bring every sum to every rank. How many
+#   rounds does a ring make?
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

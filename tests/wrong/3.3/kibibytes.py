@@ -1,5 +1,4 @@
-# hint: These are kB or MB
-# same as: kilobytes.py
+# mistake: These are kB or MB. Return bytes.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

@@ -1,4 +1,4 @@
-# hint: it sends to n − 1 devices
+# mistake: Device 0 keeps its own copy and its own share: it sends to n − 1 devices.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

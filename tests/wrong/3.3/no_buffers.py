@@ -1,4 +1,5 @@
-# hint: Right without buffers
+# mistake: Right without buffers. A replica needs those of BatchNorm, too, so they are
+#   sent in every step: model.buffers().
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     share = (images.nbytes + outputs.nbytes) / n

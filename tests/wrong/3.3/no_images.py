@@ -1,4 +1,4 @@
-# hint: The inputs are missing
+# mistake: The inputs are missing: every other device gets its share of the batch.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

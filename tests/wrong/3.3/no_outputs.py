@@ -1,4 +1,5 @@
-# hint: In backward device 0 sends once more
+# mistake: In backward device 0 sends once more: each replica gets the gradient of its
+#   outputs, as large as the outputs.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

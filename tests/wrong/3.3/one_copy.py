@@ -1,4 +1,4 @@
-# hint: not once
+# mistake: The weights go out once for each of the other n − 1 devices, not once.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

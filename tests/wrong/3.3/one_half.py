@@ -1,4 +1,5 @@
-# hint: This is one half
+# mistake: This is one half: a ring first adds up (n − 1)/n of the gradients, then sends
+#   the sums round, again (n − 1)/n.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

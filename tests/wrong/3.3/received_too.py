@@ -1,4 +1,5 @@
-# hint: also counts what device 0 receives
+# mistake: This also counts what device 0 receives: outputs and gradients come home.
+#   Asked for is what it sends.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

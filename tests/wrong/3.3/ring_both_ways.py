@@ -1,4 +1,4 @@
-# hint: A rank receives as much as it sends
+# mistake: A rank receives as much as it sends; asked for is what it sends.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

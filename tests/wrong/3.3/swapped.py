@@ -1,4 +1,4 @@
-# hint: The two numbers are swapped
+# mistake: The two numbers are swapped: DataParallel first, then DDP.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

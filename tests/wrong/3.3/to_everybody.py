@@ -1,4 +1,5 @@
-# hint: nobody sends all gradients to everybody
+# mistake: In a ring nobody sends all gradients to everybody: a rank sends (n − 1)/n of
+#   them, twice.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

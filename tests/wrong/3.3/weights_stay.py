@@ -1,4 +1,5 @@
-# hint: The weights do not stay
+# mistake: No weights are counted. They do not stay on the devices: each step sends
+#   those of all layers anew, model.parameters() and model.buffers().
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     share = (images.nbytes + outputs.nbytes) / n

@@ -1,4 +1,4 @@
-# hint: 1/n of it
+# mistake: Each device gets a share of the batch, not the whole batch: 1/n of it.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

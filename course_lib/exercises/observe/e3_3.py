@@ -1,0 +1,91 @@
+"""Exercise 3.3, in a rank: predictions of bytes, and what DataParallel sends."""
+
+import copy
+
+import torch
+from torch import nn
+
+from course_lib.exercises.device_runs import on_devices
+from course_lib.exercises.values import plain
+
+
+class Scaled(nn.Module):
+    """Numbers from 0 to 1 of images in bytes."""
+
+    def forward(self, images):
+        """Images u8 to f32."""
+        return images / 255
+
+
+def observe(rank, world_size, answer, given):
+    """What `answer` predicts for a step, and for others that differ in one thing."""
+    probes, extra = {}, {}
+    mine = _arguments(given)
+    for name, others in _varied(*_arguments(given)).items():
+        extra[name] = sizes(*others)[name] - sizes(*mine)[name]
+        try:
+            probes[name] = _plain(answer(*others))
+        except Exception:  # only the step that is given has to work
+            probes[name] = None
+    return {
+        "returned": _plain(answer(*mine)),
+        "probes": probes,
+        "extra": extra,
+        "baseline": {"trace": costs(given)},
+    }
+
+
+def costs(given):
+    """The trace of one step of DataParallel."""
+    from course_lib.tracing import record
+
+    devs = on_devices(given["devices"])
+    model = copy.deepcopy(given["model"]).to(devs[0])
+    parallel = nn.DataParallel(model, device_ids=devs)
+    images, labels = (given[name].to(devs[0]) for name in ("images", "labels"))
+    with record.trace() as recorded:
+        nn.functional.cross_entropy(parallel(images), labels).backward()
+    return recorded
+
+
+def sizes(model, images, outputs, n) -> dict[str, int]:
+    """The bytes of what a step is about, and the number of devices."""
+    return {
+        "parameters": sum(p.nbytes for p in model.parameters()),
+        "buffers": sum(b.nbytes for b in model.buffers()),
+        "images": images.nbytes,
+        "outputs": outputs.nbytes,
+        "devices": n,
+    }
+
+
+def _arguments(given):
+    model = copy.deepcopy(given["model"])
+    with torch.no_grad():
+        outputs = model(given["images"])
+    return model, _batch(given["images"]), outputs, given["devices"]
+
+
+def _batch(images):
+    """A batch as it comes from a data set, with whose memory it lies."""
+    return torch.cat([images, images])[len(images) :]
+
+
+def _varied(model, images, outputs, n):
+    """Arguments by the name of what there is more of in them."""
+    wide, held = copy.deepcopy(model), copy.deepcopy(model)
+    last = model[-1]
+    wide[-1] = nn.Linear(last.in_features, 110, dtype=last.weight.dtype)
+    held[-1].register_buffer("more", torch.zeros(3000, dtype=last.weight.dtype))
+    twice = _batch(torch.cat([images, images], -1))
+    return {
+        "parameters": (wide, images, outputs, n),
+        "buffers": (held, images, outputs, n),
+        "images": (model, twice, outputs, n),
+        "outputs": (model, images, torch.cat([outputs, outputs], -1), n),
+        "devices": (model, images, outputs, 2 * n),
+    }
+
+
+def _plain(value):
+    return plain(value.tolist() if isinstance(value, torch.Tensor) else value)
