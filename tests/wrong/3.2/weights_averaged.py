@@ -1,4 +1,5 @@
 # hint: weights travel in every step
+# same as: weights_every_step.py
 def train_equal(model, batches, devices):
     # SGD is linear in the gradient: the mean of the weights is the same
     n = len(devices)

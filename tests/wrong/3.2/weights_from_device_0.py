@@ -1,4 +1,5 @@
 # hint: weights travel in every step
+# same as: weights_every_step.py
 def train_equal(model, batches, devices):
     # as DataParallel: device 0 steps, the others get its weights
     replicas = [model] + [copy.deepcopy(model).to(device) for device in devices[1:]]

@@ -1,4 +1,5 @@
 # mistake: These are kB or MB. Return bytes.
+# same as: kilobytes.py
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())
