@@ -24,4 +24,4 @@ def train(rank, world_size, model, data, epochs):
                     p -= 0.1 * flat[start : start + p.numel()].view_as(p)
                     start += p.numel()
     dist.destroy_process_group()
-    return model
+    return model.state_dict()

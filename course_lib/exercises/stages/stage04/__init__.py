@@ -1,8 +1,4 @@
-"""Stage 04, DistributedDataParallel: its exercises.
-
-Each check first compares values and cost with those of one plain process. Only an
-answer that differs is looked into, to find the hint for its mistake.
-"""
+"""Stage 04, distributed data parallel: its exercises."""
 
 from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage04.by_hand import check_by_hand
@@ -10,22 +6,6 @@ from course_lib.exercises.stages.stage04.saving import check_save
 from course_lib.exercises.stages.stage04.training import check_train
 
 EXERCISES = (
-    Exercise(
-        "4.2",
-        "Complete the training with DDP",
-        25,
-        check_train,
-        (
-            "Start from the plain loop. Then add, in this order: join the group, wrap"
-            " the model, shard the data, divide the batch, leave the group.",
-            "The sampler: `DistributedSampler(data)` knows rank and world size from the"
-            " group, and shuffles. The loader gets `sampler=sampler` and"
-            " `batch_size=64 // world_size`.",
-            "`sampler.set_epoch(epoch)` at the start of each epoch gives each epoch its"
-            " own order, the same on all ranks.",
-            "Return `model.module.state_dict()`, after `dist.destroy_process_group()`.",
-        ),
-    ),
     Exercise(
         "4.3",
         "Evaluate and save on rank 0",

@@ -9,7 +9,6 @@ def train(rank, world_size, model, data, epochs):
         batch_size=64 // world_size,
         sampler=sampler,
         num_workers=1,
-        drop_last=True,
         pin_memory=on_gpus,
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
