@@ -73,7 +73,7 @@ def judge(case: Case, seen) -> str:
     found = agree(states, expected["weights"], hint=_why_apart(case, seen, states))
     off = gap(found, expected["weights"])
     if off > CLOSE:
-        told = seen[0]["told"]
+        told = list(map(str, seen[0]["told"]))
         raise Wrong(
             f"the weights of {ranks} ranks differ from those of one process by up to"
             f" {off:.2g}, expected at most {CLOSE:g}",

@@ -1,4 +1,4 @@
-# hint: over all samples
+# hint: This is a share of
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)
