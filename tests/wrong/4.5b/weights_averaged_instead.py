@@ -1,5 +1,5 @@
-# hint: Make them equal before the first step
-# same as: broadcast_in_the_loop.py
+# hint: All ranks start from the mean
+# same as: start_averaged
 def train_agreeing(rank, world_size, make_model, batches):
     on_gpus = torch.cuda.device_count() >= world_size
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")

@@ -1,0 +1,66 @@
+"""Exercise 4.5b, in a rank: a data-parallel loop by hand that makes its own model."""
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from course_lib.exercises import baseline
+from course_lib.exercises.compare import state_of
+from course_lib.exercises.spies import Work
+from course_lib.exercises.travel import Travel
+from course_lib.exercises.values import plain
+
+
+def observe(rank, world_size, answer, given):
+    """What a training gives, the models that were made, its first step, its cost."""
+    made, first = [], {"weights": {}, "gradient": {}}
+
+    def make_model():
+        model = baseline.unseeded()
+        made.append(state_of(model))
+        return model
+
+    def step(optimizer, *_):
+        if not first["weights"]:
+            parameters = [p for g in optimizer.param_groups for p in g["params"]]
+            named = list(zip(baseline.network().state_dict(), parameters))
+            first["weights"] = {n: p.detach().cpu().clone() for n, p in named}
+            grads = {n: p.grad for n, p in named if torch.is_tensor(p.grad)}
+            first["gradient"] = {n: grad.cpu().clone() for n, grad in grads.items()}
+
+    needed = costs([_own(batch, rank, world_size) for batch in given["batches"]])
+    # other weights on each rank, the same every time
+    torch.manual_seed(given["seed"] + rank)
+    handle = register_optimizer_step_pre_hook(step)
+    with Travel(baseline.network()) as travel:
+        returned = answer(rank, world_size, make_model, given["batches"])
+    handle.remove()
+    if isinstance(returned, nn.Module):
+        returned = returned.state_dict()
+    sent = [sum(size for _, size in calls) for calls in travel.sent]
+    reduced = [c for calls in travel.sent[1:] for c in calls if c[0] == "all_reduce"]
+    return {
+        "returned": plain(returned),
+        "made": made[-1] if made else {},
+        "models": len(made),
+        "first": first,
+        "started": sent[0],
+        "sent": sum(sent[1:]),
+        "reduced": sum(size for _, size in reduced),
+        "flops": sum(travel.flops.values()),
+        "baseline": {"flops": needed},
+    }
+
+
+def _own(batch, rank, world_size):
+    return [part[rank::world_size] for part in batch]
+
+
+def costs(pairs):
+    """The FLOPs of one rank's share."""
+    model = baseline.network()
+    with Work(model) as work:
+        for images, labels in pairs:
+            cross_entropy(model(images), labels).backward()
+    return sum(work.flops.values())
