@@ -47,7 +47,7 @@ def judge(case: Case, seen) -> str:
     made = seen[0]["made"]
     if gap(made, start) > 0:  # made with a seed of the answer's own
         start, expected = _from(made, case)
-    states = [_state(result["returned"]) for result in seen]
+    states = [state(result["returned"]) for result in seen]
     try:
         found = agree(states, expected, hint="")
         off = gap(found, expected)
@@ -59,7 +59,7 @@ def judge(case: Case, seen) -> str:
     except Wrong as wrong:
         if not wrong.hint:
             wrong.hint = _why(seen, start, batches)
-            wrong.clue = {"apart": [apart(state, expected) for state in states]}
+            wrong.clue = {"apart": [apart(one, expected) for one in states]}
         raise
     for rank, result in enumerate(seen):
         _refuse_cost(result, steps=len(batches), where=f"rank {rank} of {ranks}")
@@ -78,7 +78,7 @@ def _from(made, case):
     return made, baseline.weights_after(case.given["batches"], start=made)
 
 
-def _state(returned):
+def state(returned):
     """The weights of a state dict, or what was returned instead."""
     items = returned.items() if isinstance(returned, dict) else [(None, None)]
     if all(isinstance(name, str) and torch.is_tensor(part) for name, part in items):

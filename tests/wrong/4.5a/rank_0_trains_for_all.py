@@ -1,4 +1,5 @@
-# hint: does the work of the others
+# mistake: Rank 0 does the work of the others. Let each rank take its own share of each
+#   batch.
 def train_shuffled(rank, world_size, model, data, epochs):
     on_gpus = torch.cuda.device_count() >= world_size
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")

@@ -1,0 +1,70 @@
+"""Exercise 4.5a, in a rank: a training, and which samples went through its model."""
+
+import copy
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DistributedSampler, TensorDataset
+
+from course_lib.exercises import baseline
+from course_lib.exercises.compare import noted
+from course_lib.exercises.spies import Work
+from course_lib.exercises.travel import Travel
+from course_lib.exercises.values import plain
+
+
+class _Read(Travel):
+    """Also lists the samples of each forward pass that a backward may follow.
+
+    However they are read: a sample is known by its pixels, -1 by none.
+    """
+
+    def __init__(self, model, images):
+        super().__init__(model)
+        self.read = []
+        self._numbers = {_bytes(image): i for i, image in enumerate(images)}
+
+    def _note_pass(self, packet, args):
+        passes = len(self.passes)
+        super()._note_pass(packet, args)
+        if len(self.passes) > passes and torch.is_grad_enabled():
+            samples = args[self._places[packet][1]]
+            self.read.append([self._numbers.get(_bytes(row), -1) for row in samples])
+
+
+def _bytes(image):
+    return image.detach().cpu().numpy().tobytes()
+
+
+def observe(rank, world_size, answer, given):
+    """What a training gives, the samples that it took, what it told the sampler."""
+    images, labels = given["data"]
+    # every rank starts elsewhere: DDP makes them equal
+    model = baseline.network(seed=rank)
+    flops = costs(model, images[:1], labels[:1])
+    spy = _Read(copy.deepcopy(model), images)
+    with noted(DistributedSampler, "set_epoch") as told, spy:
+        data = TensorDataset(images, labels)
+        returned = answer(rank, world_size, model, data, given["epochs"])
+    if isinstance(returned, nn.Module):
+        returned = returned.state_dict()
+    calls = [call for after in spy.sent[1:] for call in after]
+    return {
+        "returned": plain(returned),
+        "read": spy.read,
+        "told": plain([numbers[0] for numbers in told if numbers]),
+        "reduced": sum(size for name, size in calls if name == "all_reduce"),
+        "flops": sum(spy.flops.values()),
+        "left": not dist.is_initialized(),
+        "baseline": {"flops": flops},
+    }
+
+
+def costs(model, images, labels):
+    """The FLOPs of these samples."""
+    trial = copy.deepcopy(model)
+    with Work(trial) as work:
+        cross_entropy(trial(images), labels).backward()
+    return sum(work.flops.values())
