@@ -164,13 +164,8 @@ def weighed(
             " does a sample meet the target of another?"
         )
     return (
-<<<<<<< HEAD
         f"No sum of the {of}' {noun} has this gradient. Is the loss another one, is a"
         " sample left out or used twice, or does it meet the target of another?"
-=======
-        f"No sum of the {of}' {noun} has this gradient. Is the loss another one, or"
-        " does a sample meet the target of another?"
->>>>>>> 2d70308 (4.5b: the first step of each rank tells what differs, work is counted by rank, and five ranks beside two)
     )
 
 
