@@ -1,4 +1,4 @@
-# hint: The class alone knows no optimizer
+# mistake: The class alone knows no optimizer: call it, and return what comes back.
 from torch.optim.lr_scheduler import LRScheduler
 
 

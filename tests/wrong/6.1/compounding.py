@@ -1,4 +1,5 @@
-# hint: the factors pile up
+# mistake: Each step multiplies what the step before has multiplied, so the factors
+#   pile up. Remember the own rates at the start, and multiply those.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.optimizer, self.k, self.warmup_steps = optimizer, k, warmup_steps

@@ -1,4 +1,5 @@
-# hint: but then the rate falls
+# mistake: The warm-up is right, but then the rate falls. It stays at k times the own
+#   one.
 # same as: falls_back.py
 from torch.optim.lr_scheduler import ConstantLR, SequentialLR
 

@@ -1,4 +1,5 @@
-# hint: Only the first group is raised
+# mistake: Only the first group is raised: optimizer.param_groups may hold several, so
+#   go through all of them.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.group, self.k, self.warmup_steps = (

@@ -1,4 +1,5 @@
-# hint: k is added to the rate
+# mistake: k is added to the rate. It is a factor: k *times* the own rate, so the
+#   whole rise is (k - 1) times the own rate.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.optimizer, self.k, self.warmup_steps = optimizer, k, warmup_steps

@@ -1,4 +1,4 @@
-# hint: refuse factors above 1
+# mistake: LinearLR and ConstantLR refuse factors above 1. LambdaLR takes any.
 from torch.optim.lr_scheduler import LinearLR
 
 

@@ -1,4 +1,5 @@
-# hint: ends at the optimizer's own rate
+# mistake: The warm-up ends at the optimizer's own rate. It starts there, and ends at
+#   k times that.
 # same as: ends_at_own_rate.py
 from torch.optim.lr_scheduler import LinearLR
 

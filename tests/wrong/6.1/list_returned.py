@@ -1,4 +1,5 @@
-# hint: a number or a list cannot do it
+# mistake: A rate changes in the course of the training, so a number or a list cannot
+#   do it: return an object whose step() sets the rate.
 def make_scheduler(optimizer, k, warmup_steps):
     def factor(update):
         share = min(1, update / warmup_steps) if warmup_steps else 1

@@ -1,4 +1,5 @@
-# hint: the factors pile up
+# mistake: Each step multiplies what the step before has multiplied, so the factors
+#   pile up. Remember the own rates at the start, and multiply those.
 # same as: compounding.py
 from torch.optim.lr_scheduler import MultiplicativeLR
 

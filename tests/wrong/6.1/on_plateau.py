@@ -1,4 +1,5 @@
-# hint: does not fit here
+# mistake: The loop calls scheduler.step() without arguments. ReduceLROnPlateau, which
+#   wants a loss, does not fit here.
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 

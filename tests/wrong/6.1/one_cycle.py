@@ -1,4 +1,5 @@
-# hint: OneCycleLR ends after total_steps
+# mistake: OneCycleLR ends after total_steps; this rate has to stay for as long as the
+#   training goes on.
 from torch.optim.lr_scheduler import OneCycleLR
 
 

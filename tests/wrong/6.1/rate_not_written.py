@@ -1,4 +1,5 @@
-# hint: The rate never changes
+# mistake: The rate never changes. Either step() does not write it into every group's
+#   group["lr"], or the factor is always 1.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.k, self.warmup_steps, self.update = k, warmup_steps, 0

@@ -1,4 +1,5 @@
-# hint: is a rate itself
+# mistake: The factor is a rate itself, and LambdaLR multiplies it by the own rate
+#   once more. The function returns how many times the own rate: 1 to k.
 def make_scheduler(optimizer, k, warmup_steps):
     lr = optimizer.param_groups[0]["lr"]
 

@@ -1,4 +1,4 @@
-# hint: is `self`
+# mistake: The first parameter of a method is `self`: def step(self).
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.update = 0

@@ -6,25 +6,8 @@ Only an answer that differs is looked into, to find the hint for its mistake.
 
 from course_lib.exercises.attempt import OldExercise as Exercise
 from course_lib.exercises.stages.stage06.noise import check_noise_scale
-from course_lib.exercises.stages.stage06.warming_up import check_scheduler
 
 EXERCISES = (
-    Exercise(
-        "6.1",
-        "Raise the rate with the batch, gradually",
-        15,
-        check_scheduler,
-        (
-            "What multiplies the own rate in update 0, in update `warmup_steps`, and"
-            " halfway between? Write it as a function of the update.",
-            "`LambdaLR(optimizer, factor)` is a scheduler that multiplies the own rate"
-            " of every parameter group by `factor(update)`, from update 0 on. It takes"
-            " factors above 1, LinearLR does not.",
-            "The share of the warm-up that is over is `update / warmup_steps`, at most"
-            " 1. For `warmup_steps=0` it is 1 from the start, without a division.",
-            "The factor is `1 + (k - 1) * share`.",
-        ),
-    ),
     Exercise(
         "6.3",
         "Measure the noise scale with DDP",
