@@ -1,4 +1,5 @@
-# hint: Nearly all parameters lie on vgpu:0
+# hint: A step with Adam needs 20 bytes for each parameter
+# same as: activations_only.py
 def choose_cut(model, x, budget):
     held, cut = 0, 0
     for k, module in enumerate(model, 1):

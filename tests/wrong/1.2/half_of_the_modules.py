@@ -1,3 +1,3 @@
-# hint: Count bytes, not modules
+# hint: count bytes, not modules
 def choose_cut(model, x, budget):
     return len(model) // 2

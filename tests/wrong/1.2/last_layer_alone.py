@@ -1,4 +1,4 @@
-# hint: Nearly all parameters lie on vgpu:0
-# same as: adam_forgotten.py
+# hint: A step with Adam needs 20 bytes for each parameter
+# same as: activations_only.py
 def choose_cut(model, x, budget):
     return len(model) - 1

@@ -1,4 +1,5 @@
-# hint: ran out of memory while your function tried a cut
+# mistake: A device ran out of memory while your function tried a cut. Trying is fine:
+#   catch torch.OutOfMemoryError, and let go of the model each time.
 def choose_cut(model, x, budget):
     devices = cl.devices(2, memory=budget)
     model.to(devices[0])
