@@ -4,6 +4,7 @@ A judge gets plain data. Counts stay counts and tensors stay tensors, of whateve
 and number; what an answer returned may become anything at all.
 """
 
+import contextlib
 import copy
 import math
 import random
@@ -11,7 +12,6 @@ import random
 import torch
 
 from course_lib.exercises.values import plain
-from course_lib.tracing.events import Trace
 
 
 class Liar:
@@ -83,27 +83,40 @@ def _tensor(numbers):
     return numbers.choice((exact, inexact))
 
 
-def changed(seen: list, numbers: random.Random) -> list:
-    """What was seen, with up to three things in it replaced."""
-    seen = copy.deepcopy(list(seen))
-    for _ in range(numbers.randint(1, 3)):
-        places = list(_places(seen))
-        holder, key, free = numbers.choice(places)
-        holder[key] = value(numbers) if free else _like(holder[key], numbers)
+def changed(seen: list, places: list, numbers: random.Random) -> list:
+    """What was seen, with up to three things in it replaced; `seen` stays as it is."""
+    seen = list(seen)
+    for path, free in numbers.sample(places, min(len(places), numbers.randint(1, 3))):
+        # one in the middle of another may be gone
+        with contextlib.suppress(LookupError, TypeError):
+            seen = _replaced(seen, path, numbers=numbers, free=free)
     return seen
 
 
-def _places(holder, free=False):
-    """Each place of a nested value: what holds it, its key, whether it is free."""
-    keys = list(holder) if isinstance(holder, dict) else range(len(holder))
-    for key in keys:
+def places(seen: list) -> list:
+    """The path to each place in what was seen, and whether anything may stand there."""
+    return list(_places(list(seen)))
+
+
+def _places(holder, path=(), *, free=False):
+    for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
         if key == "baseline":  # what a check measures for itself
             continue
         part, any_value = holder[key], free or key == "returned"
-        if isinstance(part, dict | list) and part and not isinstance(part, Trace):
-            yield from _places(part, any_value)
+        if isinstance(part, dict | list) and part:
+            yield from _places(part, (*path, key), free=any_value)
         if any_value or isinstance(part, int | float | list | torch.Tensor):
-            yield holder, key, any_value
+            yield (*path, key), any_value
+
+
+def _replaced(holder, path, *, numbers, free):
+    """A nested value with another one at the end of the path, the rest shared."""
+    if not path:
+        return value(numbers) if free else _like(holder, numbers)
+    first, *rest = path
+    holder = copy.copy(holder)
+    holder[first] = _replaced(holder[first], rest, numbers=numbers, free=free)
+    return holder
 
 
 def _like(part, numbers):

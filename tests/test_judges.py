@@ -60,12 +60,14 @@ def seen_by(exercise):
 @pytest.mark.parametrize("exercise", OF_JUDGES)
 def test_a_judge_ends_in_a_proof_or_in_wrong(exercise):
     task, pairs, ends = OF_JUDGES[exercise], seen_by(exercise), {True: 0, False: 0}
-    numbers = random.Random(exercise)
+    numbers, places = random.Random(exercise), [judging.places(s) for _, s in pairs]
     with baseline.settled():
         for number in range(VALUES):
-            case, seen = pairs[number % len(pairs)]
+            chosen = number % len(pairs)
+            case, seen = pairs[chosen]
+            seen = judging.changed(seen, places[chosen], numbers)
             try:
-                proof = task.judge(case, judging.changed(seen, numbers))
+                proof = task.judge(case, seen)
                 assert isinstance(proof, str)
                 ends[True] += 1
             except Wrong as wrong:
