@@ -144,7 +144,7 @@ def first_seen(exercise: str, source: str, *, called: bool = False) -> list:
     task, pairs = checking.exercises()[exercise], []
 
     def judge(case, seen):
-        pairs.append((case, list(seen)))
+        pairs.append((case, seen))
         return task.judge(case, seen)
 
     with _answered(exercise, source) as variables:

@@ -83,14 +83,22 @@ def _tensor(numbers):
     return numbers.choice((exact, inexact))
 
 
-def changed(seen: list, places: list, numbers: random.Random) -> list:
+class Seen(list):
+    """What ranks returned, and the trace of their launch."""
+
+    trace = None
+
+
+def changed(seen, places: list, numbers: random.Random) -> Seen:
     """What was seen, with up to three things in it replaced; `seen` stays as it is."""
-    seen = list(seen)
+    parts = list(seen)
     for path, free in numbers.sample(places, min(len(places), numbers.randint(1, 3))):
         # one in the middle of another may be gone
         with contextlib.suppress(LookupError, TypeError):
-            seen = _replaced(seen, path, numbers=numbers, free=free)
-    return seen
+            parts = _replaced(parts, path, numbers=numbers, free=free)
+    found = Seen(parts)
+    found.trace = getattr(seen, "trace", None)
+    return found
 
 
 def places(seen: list) -> list:

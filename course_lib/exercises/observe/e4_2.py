@@ -1,60 +1,51 @@
-"""Exercise 4.2, in a rank: a training with DDP, watched below PyTorch's functions."""
+"""Exercise 4.2, in a rank: a training with DDP, watched."""
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.data import DistributedSampler
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import Watched, noted
-from course_lib.exercises.spies import Work
 from course_lib.exercises.values import plain
 
 _STEPS = 3  # of which the first layer's weight is kept before each
 
 
-class Training(Work):
-    """Counts in a block: samples of each training pass, steps, what was sent.
+class Training:
+    """Counts in a block: samples of each training pass, and steps.
 
-    `starts` has the first layer's weight before the first steps, `moves` how often it
-    was another one than before; `sent` pairs of a collective's name and its bytes.
+    A pass is one of the model's first layer, of a copy too. No operator is watched: the
+    launch is recorded, and the recording would show the watching. `starts` has the
+    layer's weight before the first steps, `moves` how often it was another one.
     """
 
-    def __init__(self, model: torch.nn.Module):
-        super().__init__(model)
-        self.starts, self.moves, self.sent = [], 0, []
-        self._weight = None
+    def __init__(self, model: nn.Module):
+        self.passes, self.starts, self.moves = [], [], 0
+        first = next(one for one in model.modules() if isinstance(one, nn.Linear))
+        self._shape, self._weight, self._handle = first.weight.shape, None, None
 
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        if operator.namespace == "c10d":
-            sizes = [_size(arg) for arg in args[:2]]
-            name = operator.overloadpacket.__name__
-            self.sent.append((name, min(filter(None, sizes), default=0)))
-        return super().__torch_dispatch__(operator, types, args, kwargs)
+    def __enter__(self):
+        self._handle = register_module_forward_pre_hook(self._note)
+        return self
 
-    def _note_pass(self, packet, args):
-        if torch.is_grad_enabled():  # not one that only looks
-            before = len(self.passes)
-            super()._note_pass(packet, args)
-            if len(self.passes) > before:
-                self._note_weight(args[self._places[packet][0]])
+    def __exit__(self, *_):
+        self._handle.remove()
 
-    def _note_weight(self, weight):
-        if self._weight is None or not torch.equal(weight, self._weight):
-            self._weight = weight.detach().clone()
-            self.moves += 1
-            if len(self.starts) < _STEPS:
-                self.starts.append(self._weight.cpu())
-
-
-def _size(value):
-    """The bytes of a tensor, or of all in lists of tensors; 0 for anything else."""
-    if isinstance(value, list | tuple):
-        return sum(map(_size, value))
-    return value.nbytes if torch.is_tensor(value) else 0
+    def _note(self, layer, inputs):
+        if not isinstance(layer, nn.Linear) or layer.weight.shape != self._shape:
+            return
+        if inputs and torch.is_grad_enabled():  # not one that only looks
+            self.passes.append(len(inputs[0]))
+            if self._weight is None or not torch.equal(layer.weight, self._weight):
+                self._weight = layer.weight.detach().clone()
+                self.moves += 1
+                self.starts += [self._weight.cpu()] if len(self.starts) < _STEPS else []
 
 
 def observe(rank, world_size, answer, given):
-    """What a training on `given["data"]` gives, what each rank read, did and sent."""
+    """What a training on `given["data"]` gives, what each rank read and did."""
     data = Watched(*given["data"])
     # every rank starts elsewhere: DDP makes them equal
     model = baseline.network(seed=given["seed"] + rank)
@@ -66,7 +57,6 @@ def observe(rank, world_size, answer, given):
         "passes": training.passes,
         "moves": training.moves,
         "starts": training.starts,
-        "sent": training.sent,
         "told": plain([call[0] for call in told]),
         "left": not dist.is_initialized(),
     }
