@@ -82,7 +82,7 @@ def judge(case: Case, seen) -> str:
         _refuse_memory(step, len(case.given["batches"][0][0]) // (ranks * parts), where)
         refuse_other_work(step, step["baseline"], seen[rank]["device"])
         _refuse_waste(step, size, where)
-    return f"{many(parts, 'micro-batch')} on {ranks} ranks"
+    return f"{parts} micro-batches on {ranks} ranks"
 
 
 def _step(seen, rank, number):
@@ -248,7 +248,7 @@ EXERCISE = Exercise(
     observe,
     cases,
     judge,
-    proof="one all-reduce of 9,640 bytes per step of {}, weights as with whole batches,"
-    " by SGD and by Adam",
+    proof="the gradients travel once in a step of {}, and the weights are those of"
+    " whole batches, by SGD and by Adam",
     draw=draw,
 )
