@@ -1,4 +1,5 @@
-# hint: got the mean of these
+# mistake: The processes trained copies, and `model` got the mean of these. One model
+#   must get every update: share it before the first start, and train this very one.
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)
