@@ -55,7 +55,7 @@ def judge(case: Case, seen) -> str:
             "Return the counts: ten numbers, one for each label from 0 to 9.",
         )
     own = processes_of(rank)
-    refuse_other_number(len(own), shares, what="shares", hint=_GIVE)
+    refuse_other_number(len(own), shares, what=f" for {shares} shares", hint=_GIVE)
     refuse_unfinished(rank, own, "the counts are read too early")
     if found.tolist() != expected:
         raise _miscounted(case, rank, found.tolist())
@@ -92,8 +92,8 @@ def refuse_other_number(found: int, expected: int, *, what: str, hint: str) -> N
     """Refuse more or fewer processes than `expected`."""
     if found != expected:
         raise Wrong(
-            f"the answer started {found} process{'es' * (found != 1)} for {expected}"
-            f" {what}, expected {expected}",
+            f"the answer started {found} process{'es' * (found != 1)}{what}, expected"
+            f" {expected}",
             f"{hint} Start as many as that, no more and no fewer, each with"
             " mp.Process(target=..., args=...).",
         )
@@ -104,7 +104,9 @@ def refuse_unfinished(rank: dict, own: list[int], what: str) -> None:
 
     `what` says what is wrong about the first.
     """
-    running, failed = sum(map(bool, rank["running"])), sum(map(bool, rank["failed"]))
+    running, failed = (
+        sum(any(rank[name][n : n + 1]) for n in own) for name in ("running", "failed")
+    )
     if failed:
         text, *where = rank["told"] or ["terminated, or left with an exit code"]
         where = "".join(f", {place(Frame(*frame))}" for frame in where)

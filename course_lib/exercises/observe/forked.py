@@ -149,7 +149,7 @@ class Family:
                 getattr(self, column)[self.own] = 0
         self.note(name)
         self.note("looked")
-        mine = [maker for maker, lock in self.locks if lock._semlock._is_mine()]
+        mine = self.own_locks()
         self.held_lock[self.own] += any(maker != self.own for maker in mine)
         self.own_lock[self.own] += self.own in mine
         self.thread_lock[self.own] += any(
@@ -158,6 +158,10 @@ class Family:
             if of_answer(frame)
             for value in (*frame.f_locals.values(), *frame.f_globals.values())
         )
+
+    def own_locks(self) -> list[int]:
+        """For each lock of the answer's that this process holds, who made it."""
+        return [maker for maker, lock in self.locks if lock._semlock._is_mine()]
 
     def tell(self, error: BaseException) -> bool:
         """Note the error that ends this process; False if one is noted already."""

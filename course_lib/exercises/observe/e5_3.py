@@ -1,0 +1,143 @@
+"""Exercise 5.3, in a rank: batches that come through a queue, and what is kept alive.
+
+Shared memory is counted by its maps, private memory by what the C library and Python
+have given out: a copy of a batch is found whatever holds it.
+"""
+
+import ctypes
+import functools
+import gc
+import os
+import signal
+import sys
+
+import numpy
+import torch
+import torch.multiprocessing as mp
+from torch.multiprocessing import reductions
+
+from course_lib.exercises import baseline
+from course_lib.exercises.observe.forked import Family, watched
+from course_lib.exercises.values import plain
+from course_lib.system import linux
+
+_REBUILDS = ("rebuild_storage_fd", "rebuild_storage_filename")
+_MALLINFO = ("arena", "free", "fast", "maps", "mapped", "top", "small", "in_use")
+_MALLINFO += ("unused", "trim")
+_OBJECT = 32  # bytes of a small object of Python, about
+
+
+def observe(rank, world_size, answer, given):
+    """What `answer(queue, count)` returns, and what is held as each batch comes."""
+    family, parts = Family(expected=1), batches(**given)
+    small = parts[0][1].nbytes
+    queue = mp.Queue(maxsize=3)
+    producer = mp.Process(target=_produce, args=(queue, parts), daemon=True)
+    with watched(family):
+        producer.start()
+        _warm_up(*parts[0])
+        files, private = _open_files(), _private()
+        arrivals = _note_arrivals(small)
+        value = answer(queue, len(parts))
+        gc.collect()
+        kept = _private() - private
+        left, opened = _mapped(small), _open_files() - files
+        returned = plain(_tensors(value))
+    return {
+        "returned": returned,
+        "images": [images for (images, _), _ in arrivals],
+        "labels": [labels for (_, labels), _ in arrivals],
+        "private": [held - private for _, held in arrivals],
+        "left": left,
+        "open": opened,
+        "kept": kept,
+        "shared": _is_shared(value),
+        "strategy": mp.get_sharing_strategy(),
+    }
+
+
+def batches(count: int, start: int, rows: int) -> list[tuple]:
+    """Images f32[rows, 1, 8, 8] and labels i64[rows]: parts of the digits, in turn.
+
+    The second batch has no 9, and the fourth no 0.
+    """
+    images, labels = baseline.samples(start + 5 * rows)
+    bounds, parts = {1: (0, 8), 3: (1, 9)}, []
+    for number in range(count):
+        turn, part = divmod(number, 5)
+        chosen = slice(start + part * rows, start + (part + 1) * rows)
+        least, most = bounds.get(number, (0, 9))
+        shifted = images[chosen].roll(turn, 0) + turn
+        parts.append((shifted, labels[chosen].clamp(least, most)))
+    return parts
+
+
+def _produce(queue, parts):
+    for images, labels in parts:
+        queue.put((images.clone(), labels.clone()))
+    signal.pause()  # what it has sent is handed over by this process
+
+
+def _warm_up(images, labels):
+    """Use what answers use, so that its first use takes no memory from then on."""
+    image = images[images.sum((1, 2, 3)).argmax()].clone()
+    return image.tolist(), torch.bincount(labels, minlength=10)
+
+
+def _note_arrivals(small):
+    """What is mapped and private whenever the next storage comes, in a list."""
+    seen = []
+
+    def noting(rebuild):
+        @functools.wraps(rebuild)
+        def look(*args):
+            seen.append((_mapped(small), _private()))
+            return rebuild(*args)
+
+        return look
+
+    for name in _REBUILDS:
+        setattr(reductions, name, noting(getattr(reductions, name)))
+    return seen
+
+
+def _mapped(small):
+    """How many storages of images, and of labels, small ones, are mapped here."""
+    with open("/proc/self/maps") as file:
+        spans = [line.split()[0] for line in file if "/dev/shm/torch_" in line]
+    ends = [[int(end, 16) for end in span.split("-")] for span in spans]
+    large = sum(last - first > 4 * small for first, last in ends)
+    return large, len(ends) - large
+
+
+class _Given(ctypes.Structure):
+    """What malloc has given out: `struct mallinfo2` of glibc."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _MALLINFO]
+
+
+def _private():
+    """The bytes that this process has allocated for itself; 0 without glibc."""
+    told = getattr(linux.libc(), "mallinfo2", None)
+    if told is None:
+        return 0
+    told.restype = _Given
+    given = told()
+    return given.in_use + given.mapped + _OBJECT * sys.getallocatedblocks()
+
+
+def _open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _tensors(value):
+    """The same with tensors for arrays of NumPy, in lists and tuples, too."""
+    if isinstance(value, list | tuple):
+        return [_tensors(part) for part in value]
+    return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
+
+
+def _is_shared(value):
+    if isinstance(value, list | tuple):
+        return any(map(_is_shared, value))
+    return torch.is_tensor(value) and value.is_shared()
