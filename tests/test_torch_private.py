@@ -35,7 +35,8 @@ OTHERS = {
     *("_asdict", "_bootstrap", "_clear", "_current_exceptions", "_current_frames"),
     *("_exit", "_exit_function", "_exitfunc", "_getframe", "_is_mine", "_is_zero"),
     *("_registry", "_replace", "_repr_mimebundle_", "_run_exitfuncs", "_semlock"),
-    *("_render_traceback_", "_shutdown"),
+    *("_get_value", "_recv_bytes", "_render_traceback_", "_send_bytes", "_shutdown"),
+    *("_target",),
     *("_wait_for_tstate_lock", "_worker"),
 }
 # and parts of PyTorch that are private by not being in its documentation

@@ -47,7 +47,7 @@ class Work(TorchDispatchMode):
         return False  # operators are not wrapped against a compiler
 
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
-        self._note_pass(operator.overloadpacket, args)
+        self.note_pass(operator.overloadpacket, args)
         result = operator(*args, **(kwargs or {}))
         count = _flops_of(operator)
         if count:
@@ -56,7 +56,8 @@ class Work(TorchDispatchMode):
             self.flops[device] = self.flops.get(device, 0) + flops
         return result
 
-    def _note_pass(self, packet, args):
+    def note_pass(self, packet, args) -> None:
+        """Called for each operator, before it is run; a subclass may note more."""
         # before it is run, for one that runs out of memory never gets to its end
         if packet in self._places:
             weight, samples = (args[place] for place in self._places[packet])

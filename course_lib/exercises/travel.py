@@ -31,9 +31,10 @@ class Travel(Work):
             self._held -= 1
         return result
 
-    def _note_pass(self, packet, args):
+    def note_pass(self, packet, args) -> None:
+        """Note where in the run it is."""
         passes = len(self.passes)
-        super()._note_pass(packet, args)
+        super().note_pass(packet, args)
         if len(self.passes) > passes:
             self._note_sent()
             self.sent.append([])

@@ -28,6 +28,7 @@ _PLAIN = (
     "Save a state dict, not the model: a class that is pickled cannot be loaded where"
     " its code has moved."
 )
+_DDP = "nn/parallel/distributed.py"  # the module of PyTorch's DDP
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -227,8 +228,8 @@ def _judge_mode(rank, seen):
 def failed(case: Case, wrong: Failed) -> str:
     """Say what ranks that failed, or waited in vain, have to do with the file."""
     error, said = wrong.error, str(wrong.error)
-    first = {frame.function for frame in error.where.get(0, ())}
-    if "_sync_buffers" in first or "_pre_forward" in first:
+    inside = any(frame.file.endswith(_DDP) for frame in error.where.get(0, ()))
+    if inside:
         wrong.hint = (
             "Only rank 0 called the DDP model, and that call is a collective: DDP"
             " first sends BatchNorm's statistics to all ranks. Evaluate"

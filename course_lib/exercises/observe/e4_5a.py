@@ -26,9 +26,9 @@ class _Read(Travel):
         self.read = []
         self._numbers = {_bytes(image): i for i, image in enumerate(images)}
 
-    def _note_pass(self, packet, args):
+    def note_pass(self, packet, args):
         passes = len(self.passes)
-        super()._note_pass(packet, args)
+        super().note_pass(packet, args)
         if len(self.passes) > passes and torch.is_grad_enabled():
             samples = args[self._places[packet][1]]
             self.read.append([self._numbers.get(_bytes(row), -1) for row in samples])
