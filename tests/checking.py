@@ -25,7 +25,7 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib.exercises import attempt, baseline, checking, observe
+from course_lib.exercises import attempt, baseline, checking, stages
 from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.checking import NotStarted, NotYet
 from course_lib.exercises.stages.stage01 import overlapping
@@ -217,7 +217,7 @@ def _remembered():
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(overlapping, "_whole_batch", whole_batch))
-        for module in map(importlib.import_module, observe.names()):
+        for module in map(importlib.import_module, stages.names()):
             if hasattr(module, "costs"):
                 once = _once(module.costs)
                 stack.enter_context(mock.patch.object(module, "costs", once))

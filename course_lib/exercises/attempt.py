@@ -4,7 +4,7 @@ import json
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class Attempt:
             timeout=self.timeout,
         )
         try:
-            return launcher.run(replace(launch, own_time=True), quiet=True)
+            return launcher.run(launch, quiet=True)
         except LaunchError as error:
             if error.kind == "NotImplementedError" and "(no message)" in str(error):
                 raise Missing from None  # PyTorch's own have a message

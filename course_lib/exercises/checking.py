@@ -275,7 +275,7 @@ def summary() -> Summary:
 
 def exercises() -> dict[str, Exercise]:
     """All exercises by id, in order."""
-    modules = map(importlib.import_module, stages.names())
+    modules = map(importlib.import_module, stages.own())
     every = [item for module in modules for item in module.EXERCISES]
     modules = map(importlib.import_module, judge.names())
     every += [module.EXERCISE for module in modules]
