@@ -1,4 +1,5 @@
-# hint: the norms of one gradient over all batches
+# mistake: These are the norms of one gradient over all batches. Take the norms of
+#   each batch, and add those up.
 def noise_scale(rank, world_size, model, batches):
     model.zero_grad()
     with model.no_sync():

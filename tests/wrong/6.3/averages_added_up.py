@@ -1,4 +1,5 @@
-# hint: the averages count
+# mistake: Only one of the two sums is divided by world_size: the averages count
+#   world_size times.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: b, the share of one rank
+# mistake: `len(labels)` is b, the share of one rank. B is world_size times that.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: A gradient comes in several buckets
+# hint: a bucket
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,5 @@
-# hint: distances from the average are too short
+# mistake: The distances from the average are too short, as it was made of the same
+#   gradients: divide by world_size - 1, or by (1/b - 1/B).
 def noise_scale(rank, world_size, model, batches):
     spread = square = 0.0
     for images, labels in batches:

@@ -1,4 +1,4 @@
-# hint: Register the hook once
+# mistake: Register the hook once, before the loop.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

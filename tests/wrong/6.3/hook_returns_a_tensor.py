@@ -1,4 +1,5 @@
-# hint: A comm hook returns a future
+# mistake: A comm hook returns a future, not a tensor or a Work: dist.all_reduce(...,
+#   async_op=True).get_future().
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: Only the last parameter counts
+# mistake: Only the last parameter counts: add up the squares of all of them.
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

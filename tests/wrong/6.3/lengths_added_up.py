@@ -1,4 +1,5 @@
-# hint: Lengths of parts do not add up
+# mistake: Lengths of parts do not add up, their squares do: square the norm of each
+#   parameter.
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

@@ -1,4 +1,5 @@
-# hint: average the quotients of single batches
+# mistake: You average the quotients of single batches, and one with a small |G|²
+#   spoils the mean. Add up tr(Σ) and |G|² over all batches first, divide once.
 def noise_scale(rank, world_size, model, batches):
     ratios = []
     for images, labels in batches:

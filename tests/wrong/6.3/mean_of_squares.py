@@ -1,4 +1,5 @@
-# hint: a squared norm is a sum
+# mistake: A mean over elements weighs short tensors like long ones: a squared norm is
+#   a sum.
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

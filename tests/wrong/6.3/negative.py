@@ -1,4 +1,4 @@
-# hint: A noise cannot be negative
+# mistake: A noise cannot be negative: |g|² is the larger one.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

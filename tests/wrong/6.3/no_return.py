@@ -1,4 +1,4 @@
-# hint: ends without a return
+# mistake: The function ends without a return: give back noise / signal.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: the difference of 1/b and 1/B below
+# mistake: tr(Σ) has the difference of 1/b and 1/B below, not that of the sizes.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

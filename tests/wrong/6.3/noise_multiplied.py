@@ -1,4 +1,4 @@
-# hint: is multiplied by (1/b - 1/B)
+# mistake: tr(Σ) is multiplied by (1/b - 1/B): divide.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

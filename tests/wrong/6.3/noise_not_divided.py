@@ -1,4 +1,4 @@
-# hint: not divided by (1/b - 1/B) yet
+# mistake: tr(Σ) is not divided by (1/b - 1/B) yet.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

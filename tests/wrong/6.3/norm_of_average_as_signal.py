@@ -1,4 +1,5 @@
-# hint: so its norm is no |G|² yet
+# mistake: The average has noise as well, so its norm is no |G|² yet. Take the noise
+#   out: (B·|G_B|² - b·|G_b|²) / (B - b).
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: The average is measured before it is one
+# mistake: The average is measured before it is one: wait for the all-reduce.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,5 @@
-# hint: A gradient comes in several buckets
+# mistake: A gradient comes in several buckets, one call of the hook for each. The
+#   squared norms of all buckets are added up: +=.
 # same as: buckets_overwritten.py
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)

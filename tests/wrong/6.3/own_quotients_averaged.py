@@ -1,4 +1,5 @@
-# hint: Each rank divides by itself
+# mistake: Each rank divides by itself, and the quotients are averaged. All-reduce the
+#   norms, then divide.
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

@@ -1,4 +1,4 @@
-# hint: outside of any `if rank == 0`
+# mistake: Each rank needs the number: return it outside of any `if rank == 0`.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: Only one batch counts
+# mistake: Only one batch counts: go through all of them before you divide or return.
 # same as: last_batch.py
 def noise_scale(rank, world_size, model, batches):
     b = len(batches[0][1])

@@ -1,4 +1,4 @@
-# hint: This is |G|² alone
+# mistake: This is |G|² alone. It belongs below tr(Σ).
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: not divided by (B - b) yet
+# mistake: |G|² is not divided by (B - b) yet.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

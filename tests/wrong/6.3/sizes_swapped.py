@@ -1,4 +1,5 @@
-# hint: b and B are mixed up
+# mistake: b and B are mixed up: b belongs to the rank's own gradient, B to the
+#   average, and in |G|² each norm is multiplied by its own size.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

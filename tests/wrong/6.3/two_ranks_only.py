@@ -1,4 +1,4 @@
-# hint: B = 2 * b holds for 2 ranks only
+# mistake: B = 2 * b holds for 2 ranks only: take world_size * b.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,5 @@
-# hint: Gradients of earlier batches
+# mistake: Gradients of earlier batches are still in `.grad`, so the norms grow from
+#   batch to batch: zero_grad before each backward.
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 
