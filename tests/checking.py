@@ -25,10 +25,9 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib.exercises import attempt, baseline, checking, stages
+from course_lib.exercises import attempt, baseline, checking, observe
 from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.checking import NotStarted, NotYet
-from course_lib.exercises.stages.stage01 import overlapping
 from course_lib.launching import payload
 from course_lib.launching.results import Results
 from course_lib.studies import cache as kept
@@ -212,12 +211,8 @@ def _trained_once():
 def _remembered():
     """Compute only once, for a case, what checks compare all answers with."""
 
-    def whole_batch(measured):
-        return _keep("whole batch", measured)
-
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(overlapping, "_whole_batch", whole_batch))
-        for module in map(importlib.import_module, stages.names()):
+        for module in map(importlib.import_module, observe.names()):
             if hasattr(module, "costs"):
                 once = _once(module.costs)
                 stack.enter_context(mock.patch.object(module, "costs", once))

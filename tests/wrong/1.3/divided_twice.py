@@ -1,4 +1,5 @@
-# hint: They are too small
+# mistake: They are too small: the loss is divided more often than once by the number
+#   of micro-batches.
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part, target in zip(x.chunk(4), labels.chunk(4)):

@@ -1,4 +1,4 @@
-# hint: Cut the labels like x
+# mistake: Cut the labels like x: labels.chunk(4) goes with x.chunk(4).
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part in x.chunk(4):

@@ -1,4 +1,5 @@
-# hint: Only the last micro-batch counts
+# mistake: Only the last micro-batch counts: gradients of the others were wiped out or
+#   never computed.
 def overlapped(part_1, part_2, devices, x, labels):
     for part, target in zip(x.chunk(4), labels.chunk(4)):
         output = part_2(part_1(part).to(devices[1]))

@@ -1,4 +1,5 @@
-# hint: each micro-batch adds the mean of its own loss
+# mistake: They are too large: each micro-batch adds the mean of its own loss. Weight
+#   it by its share of the samples.
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part, target in zip(x.chunk(4), labels.chunk(4)):

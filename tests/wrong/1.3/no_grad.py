@@ -1,4 +1,6 @@
-# hint: the loss is not part of the graph any more
+# mistake: backward runs, but the loss is not part of the graph any more: .item(),
+#   torch.tensor(), .detach() and no_grad cut it. Keep the losses as they are, or the
+#   outputs.
 # same as: losses_as_numbers.py
 def overlapped(part_1, part_2, devices, x, labels):
     with torch.no_grad():

@@ -1,5 +1,5 @@
-# hint: The host must run ahead
-# same as: item_in_between.py
+# mistake: Go straight from one device to the other: .to(devices[1]). The CPU waits for
+#   each number, and the host must run ahead.
 def overlapped(part_1, part_2, devices, x, labels):
     outputs = []
     for part in x.chunk(4):

@@ -1,4 +1,5 @@
-# hint: Only the last micro-batch counts
+# mistake: Only the last micro-batch counts: gradients of the others were wiped out or
+#   never computed.
 # same as: last_one_only.py
 def overlapped(part_1, part_2, devices, x, labels):
     for part, target in zip(x.chunk(4), labels.chunk(4)):
