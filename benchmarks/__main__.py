@@ -4,11 +4,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import batch_size, grading, launching, recording, report, virtual
+from benchmarks import (
+    batch_size,
+    checks,
+    grading,
+    launching,
+    recording,
+    report,
+    virtual,
+)
 from benchmarks.nbgrader import NbgraderFailed
 
 BENCHMARKS = {
     "batch_size": batch_size.run,
+    "checks": checks.run,
     "grading": grading.run,
     "launching": launching.run,
     "recording": recording.run,
@@ -24,6 +33,7 @@ _STUDIES = ("stacked", "study", "sweep")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
     "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
+    "checks": ["course_lib/exercises/**/*.*", "tests/unseen/*"],
     "grading": ["course_lib/grading/**/*.py", *_ROOM],
     "launching": [
         *(f"course_lib/{name}.py" for name in _LAUNCH),

@@ -116,7 +116,3 @@ def _timed(kernel, source):
     took = time.perf_counter() - began
     assert error(messages) is None, error(messages)
     return took
-
-
-if __name__ == "__main__":
-    print(run(1))

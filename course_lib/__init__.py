@@ -81,10 +81,10 @@ def __dir__():
 
 def _server():
     """What starts the fork server, told of the checks to import ahead."""
-    from course_lib.exercises import stages
+    from course_lib.exercises import observe
     from course_lib.launching import server
 
-    server.set_preload(stages.names())
+    server.set_preload(observe.names())
     return server
 
 

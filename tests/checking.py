@@ -232,26 +232,22 @@ def _once(compute):
 class Called(attempt.Attempt):
     """An attempt that calls the body of one rank where no rank is needed."""
 
-    def __call__(self, body, *args, world_size, trace=False, why=None):
-        if world_size == 1 and not trace:
+    def run(self, observe, case):
+        if case.world_size == 1 and not case.trace:
             with _frozen():
                 with suppress(BaseException):
-                    value = self._call(body, args)
+                    value = self._call(observe, case.given)
                     return Results(
                         [value], output=[""], seconds=[0.0], trace=None, title="called"
                     )
                 # what a call that failed still holds would take room from the next
                 gc.collect()
-        return super().__call__(
-            body, *args, world_size=world_size, trace=trace, why=why
-        )
+        return super().run(observe, case)
 
-    def _call(self, body, args):
+    def _call(self, observe, given):
+        body = attempt._Named(observe, self.answer, self.name)
         with _limited(), _as_in_a_rank(), _remembered():
-            return _copied(self._body(body), args)
-
-    def _body(self, body):
-        return attempt._Named(body, self.answer, self.name)
+            return _copied(body, (given,))
 
 
 def _copied(fn, args):

@@ -6,6 +6,7 @@ what it says is proven with the solutions, the stubs and one wrong answer per ex
 """
 
 import json
+import time
 import warnings
 from functools import cache
 from unittest import mock
@@ -22,6 +23,7 @@ from course_lib.grading.notebook.assignment import load
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.template import Template
+from course_lib.system import processes
 from tests import answers
 from tests.checking import (
     NOTEBOOKS,
@@ -452,3 +454,20 @@ def test_a_check_whose_answer_cell_did_not_run_says_so(desks):
     # another name that is missing is told as ever
     assert "NameError" in error(desk.run('cl.check("4.5c", min(no_such_name))'))
     assert "NameError" in error(desk.run("no_such_name"))
+
+
+@pytest.mark.faults
+def test_time_that_a_busy_machine_keeps_from_a_rank_does_not_count(monkeypatch):
+    answer = next(one for one in answers.right() if one.exercise == "2.2")
+    slow = f"import time\n\n\n{answer.source}".replace(
+        "    parameters = list", "    time.sleep(3)\n    parameters = list"
+    )
+    assert slow.count("sleep") == 1
+    assert "not done after 2 s" in outcome("2.2", slow, timeout=2).message
+    monkeypatch.setattr(processes, "starved", lambda pids: 4.0)
+    assert outcome("2.2", slow, timeout=2).status == "right"
+    monkeypatch.setattr(processes, "starved", lambda pids: 99.0)
+    endless = slow.replace("time.sleep(3)", "time.sleep(99)")
+    began = time.monotonic()
+    assert "not done after 2 s" in outcome("2.2", endless, timeout=2).message
+    assert time.monotonic() - began < 60

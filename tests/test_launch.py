@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.errors import UsageError
-from course_lib.exercises import stages
+from course_lib.exercises import observe
 from course_lib.exercises.checking import exercises
 from course_lib.launching import forkserver, server, spec
 from course_lib.launching.launcher import launch
@@ -384,11 +384,10 @@ def test_the_server_has_one_thread(started):
 
 
 def test_what_the_server_is_to_preload_can_be_imported():
-    names = [*forkserver.PRELOAD, *stages.names()]
+    names = [*forkserver.PRELOAD, *observe.names()]
     for name in names:  # the server itself passes over what cannot be imported
         importlib.import_module(name)
-    homes = [one.check.__module__.rpartition(".")[0] for one in exercises().values()]
-    assert set(homes) <= set(names)
+    assert {one.observe.__module__ for one in exercises().values()} <= set(names)
 
 
 @pytest.mark.parametrize(

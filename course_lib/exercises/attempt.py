@@ -4,8 +4,7 @@ import json
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from course_lib.errors import LaunchError, UsageError
@@ -14,7 +13,6 @@ from course_lib.exercises.exercise import Case, Wrong
 from course_lib.launching import failures, launcher, spec
 from course_lib.launching.results import Results
 from course_lib.stacks import Frame, is_learners
-from course_lib.tracing.events import Trace
 
 _FOLDED = re.compile(r"  \(\d+ more in ")  # a line on frames of libraries
 _LINES = 3  # of an exception's message: PyTorch's can be long
@@ -44,51 +42,13 @@ class Broken(Exception):
     """The check failed by a fault of its own, in no line of the answer."""
 
 
-@dataclass(frozen=True)
-class OldExercise:
-    """One exercise: how long it takes, what checks it, hints that say ever more.
-
-    `check(attempt)` returns a sentence on what was right and raises `Wrong` otherwise.
-    """
-
-    id: str
-    title: str
-    minutes: int
-    check: Callable
-    hints: tuple[str, ...]
-
-
 class Attempt:
-    """The answer to one exercise: call it to run the answer in fresh ranks."""
+    """The answer to one exercise, which runs in fresh ranks."""
 
     def __init__(self, answer, *, timeout: float = SECONDS):
         self.answer, self.timeout = answer, timeout
         self.name = spec.name(answer)
         self.picture = None  # a function that draws, for the notebook
-
-    def __call__(self, body, *args, world_size: int, trace=False, why=None) -> Results:
-        """What `body(rank, world_size, answer, *args)` returned on each rank.
-
-        `why(error)` gives the hint for a launch that failed, or None.
-
-        Errors: `Missing` for a stub, `Wrong` with rank and line if a rank fails,
-        `Broken` if it fails by a fault of the check.
-        """
-        launch = spec.check(
-            _Named(body, self.answer, self.name),
-            args=args,
-            world_size=world_size,
-            trace=trace,
-            timeout=self.timeout,
-        )
-        try:
-            return launcher.run(launch, quiet=True)
-        except LaunchError as error:
-            if error.kind == "NotImplementedError" and "(no message)" in str(error):
-                raise Missing from None  # PyTorch's own have a message
-            raise self._failure(error, why, alone=world_size == 1) from None
-        except UsageError as error:
-            raise Wrong(str(error)) from None  # it cannot be sent to the ranks
 
     def run(self, observe: Callable, case: Case) -> Results:
         """What `observe(rank, world_size, answer, case.given)` returned on each rank.
@@ -96,9 +56,23 @@ class Attempt:
         Errors: `Missing` for a stub, `Failed` with rank and line if a rank fails,
         `Broken` if it fails by a fault of the check.
         """
-        return self(observe, case.given, world_size=case.world_size, trace=case.trace)
+        launch = spec.check(
+            _Named(observe, self.answer, self.name),
+            args=(case.given,),
+            world_size=case.world_size,
+            trace=case.trace,
+            timeout=self.timeout,
+        )
+        try:
+            return launcher.run(replace(launch, own_time=True), quiet=True)
+        except LaunchError as error:
+            if error.kind == "NotImplementedError" and "(no message)" in str(error):
+                raise Missing from None  # PyTorch's own have a message
+            raise self._failure(error, alone=case.world_size == 1) from None
+        except UsageError as error:
+            raise Wrong(str(error)) from None  # it cannot be sent to the ranks
 
-    def _failure(self, error, why, *, alone):
+    def _failure(self, error, *, alone):
         """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
         head, *lines = _shortened(str(error)).split("\n")
         # of one process only: nobody asked for a rank
@@ -108,25 +82,13 @@ class Attempt:
             hint = "Keep the parameters of the function as the exercise gives them."
         else:
             hint = _of_message(head)
-        hint = hint or _busy(error) or (why and why(error))
+        hint = hint or _busy(error)
         # of a class or a partial no line stands in the stack if its call fails
         plain = isinstance(self.answer, types.FunctionType)
         if plain and not hint and _is_fault(error):
             return Broken(head.partition(" raised ")[2])
         hint = hint or ("" if alone else _HINTS["ended"].get(error.kind, ""))
         return Failed(head, hint, lines, error=error)
-
-    def draw(self, trace: Trace | None) -> None:
-        """Let the notebook show this timeline above the outcome."""
-        if trace is not None and len(trace):
-            self.picture = partial(_timeline, trace)
-
-
-def _timeline(trace):
-    # a rank, which imports this too, needs no matplotlib
-    from course_lib.plots.timeline import plot_timeline
-
-    return plot_timeline(trace)
 
 
 def _of_message(head):

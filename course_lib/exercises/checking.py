@@ -8,7 +8,7 @@ from functools import partial
 
 from course_lib.display import Html, html_table, in_notebook, progress_line
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
-from course_lib.exercises import baseline, fingerprints, judge, progress, stages
+from course_lib.exercises import baseline, fingerprints, judge, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
 from course_lib.exercises.exercise import Exercise, Wrong
 from course_lib.text import listed, many
@@ -125,8 +125,6 @@ def solve(task: Exercise, attempt: Attempt, seed: int = 0) -> str:
     Errors: `Wrong` with the number of the case that shows it, and the hint of the known
     mistake that it is nearest to; those of `Attempt`.
     """
-    if hasattr(task, "check"):  # of the old form
-        return task.check(attempt)
     proofs = []
     with baseline.settled():
         for number, case in enumerate(task.cases(seed)):
@@ -275,11 +273,8 @@ def summary() -> Summary:
 
 def exercises() -> dict[str, Exercise]:
     """All exercises by id, in order."""
-    modules = map(importlib.import_module, stages.own())
-    every = [item for module in modules for item in module.EXERCISES]
     modules = map(importlib.import_module, judge.names())
-    every += [module.EXERCISE for module in modules]
-    return {item.id: item for item in sorted(every, key=lambda item: item.id)}
+    return {module.EXERCISE.id: module.EXERCISE for module in modules}
 
 
 def _find(exercise):

@@ -1,15 +1,14 @@
 """What checks look at: weights, numbers, what was read, what travelled."""
 
 import contextlib
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 from torch.utils.data import TensorDataset
 
 from course_lib.errors import LaunchError
-from course_lib.exercises.attempt import Wrong
+from course_lib.exercises.exercise import Wrong
 from course_lib.stacks import is_learners
 from course_lib.text import short
 from course_lib.tracing.events import Trace
@@ -82,11 +81,6 @@ def state_of(value):
     return short(value)
 
 
-def grads_of(model: torch.nn.Module) -> dict:
-    """The gradient of each parameter by name, None where there is none."""
-    return {name: p.grad for name, p in model.named_parameters()}
-
-
 def largest(state: dict) -> float:
     """The largest number of a state dict, without its sign; nan if there is one."""
     return torch.stack([value.abs().max() for value in state.values()]).max().item()
@@ -106,17 +100,6 @@ def apart(found: dict, expected: dict) -> dict:
     if _shapes(found) != _shapes(expected):
         return {}
     return {name: found[name] - expected[name] for name in expected}
-
-
-def mistaken(found: dict, mistakes: Iterable, weights: Callable, *, close=CLOSE):
-    """The hint of the first mistake that gives the weights which were found, or None.
-
-    A mistake is a pair of a hint and what `weights` is told to make it.
-    """
-    for hint, how in mistakes:
-        if gap(found, weights(**how)) < close:
-            return hint
-    return None
 
 
 def agree(states: Sequence, expected: dict, *, hint: str) -> dict:
@@ -169,17 +152,6 @@ def _refuse_other(state, expected, *, where):
 
 def _shapes(state):
     return {name: value.shape for name, value in state.items()}
-
-
-def number_of(value) -> float | None:
-    """A finite number or a tensor of one, as a float; None for anything else."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def near(found: float | None, expected: float, most: float = CLOSE) -> bool:

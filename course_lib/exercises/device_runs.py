@@ -90,13 +90,6 @@ def to_cpu(value):
     return value
 
 
-def full(error: LaunchError) -> int | None:
-    """The number of the device that ran out of memory; None for other failures."""
-    if error.kind != "OutOfMemoryError":
-        return None
-    return int(re.search(r"GPU (\d+)", f"{error}\nGPU 0")[1])
-
-
 def mixed(error: LaunchError) -> tuple[str, ...]:
     """The devices that an operator found its tensors on; () for other failures."""
     said = str(error)

@@ -27,6 +27,7 @@ class Request:
     world_size: int
     trace: bool
     timeout: float | None
+    own_time: bool = False  # a busy machine's time does not count
 
     @property
     def name(self) -> str:

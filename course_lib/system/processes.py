@@ -125,6 +125,12 @@ def runnable(pid: int) -> float:
     return (int(computed) + int(waited)) / 1e9
 
 
+def starved(pids: Iterable[int]) -> float:
+    """The seconds that one of these processes waited for a core: the most of any."""
+    stats = (_read(f"/proc/{pid}/schedstat").split() for pid in pids)
+    return max((int(stat[1]) / 1e9 for stat in stats if stat), default=0.0)
+
+
 class Activity(NamedTuple):
     """The state of a process's main thread, and how long all its threads computed.
 
