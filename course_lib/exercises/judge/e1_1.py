@@ -138,15 +138,18 @@ def _judge_travel(rank, model, x, *, where):
 
 def _what_crosses(rank, model, x):
     """The first copy between the devices and what follows, as parts of the model."""
-    crossed, every = rank["crossed"], range(len(model) + 1)
+    activations = [x]
     with torch.no_grad():
-        first = [k for k in every if not _apart(crossed, model[:k](x))]
+        for module in model:
+            activations.append(module(activations[-1]))
+        first = [k for k, h in enumerate(activations) if not _apart(rank["crossed"], h)]
         if not first:
-            return f"What crosses first is {shown(crossed)}, no activation of it."
+            found = shown(rank["crossed"])
+            return f"What crosses first is {found}, no activation of the model."
         if first[0] == 0:
             return "What crosses first is x: the first part belongs where x is."
-        h = model[: first[0]](x)
-        after = [k for k in every if not _apart(rank["output"], model[k:](h))]
+        h, output = activations[first[0]], rank["output"]
+        after = [k for k in range(len(model)) if not _apart(output, model[k:](h))]
     what = f"model[{after[-1]}:]" if after else "no model[k:]"
     return (
         f"What crosses first is model[:{first[0]}](x); {what} makes the output of it."
