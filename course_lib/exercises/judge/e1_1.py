@@ -45,7 +45,7 @@ def judge(case: Case, seen) -> str:
     _judge_layers(rank, model, x, where=where)
     _judge_travel(rank, model, x, where=where)
     _judge_values(rank, case, where)
-    return f"{len(model) // 2} modules each, {size(x.nbytes)} cross"
+    return f"{size(x.nbytes)} of {len(model)} modules"
 
 
 def _refuse_other(rank, where):
@@ -199,6 +199,6 @@ EXERCISE = Exercise(
     observe,
     cases,
     judge,
-    proof="half of each model on either device, one activation crosses ({}); output and"
-    " gradient of the whole",
+    proof="half of each model on either device, one activation crosses: {}; output and"
+    " gradient as of the whole",
 )
