@@ -60,7 +60,7 @@ def judge(case: Case, seen) -> str:
 
 def _judge_samples(case, rank, number):
     processes, expected = case.given["processes"], case.expected
-    sizes, read = rank["sizes"][number], sum(rank["samples"][number], [])
+    sizes, read = sum(rank["sizes"][number:][:1], []), rank["samples"][number:][:1]
     count = sum(expected)
     if sizes != expected:
         steps = len(sizes) if len(sizes) < LONGEST else f"over {LONGEST}"
@@ -69,8 +69,8 @@ def _judge_samples(case, rank, number):
             f" {sum(sizes)} samples together; expected {len(expected)} of {count}",
             _why_samples(case, rank),
         )
-    found = sorted(n for n in read if n >= 0)[-count:]
-    if [n for n in found if n < count] != list(range(count)):
+    found = sorted(read[0].tolist()) if read else []
+    if found != list(range(count)):
         raise Wrong(
             f"process {number} of {processes} trained with {len({*found})} different"
             f" samples, expected {count}",
@@ -83,7 +83,7 @@ def _why_samples(case, rank):
     """The hint for processes that trained with too few, too many or no samples."""
     steps, sizes = rank["gradients"], [set(part) for part in rank["sizes"]]
     count, processes = sum(case.expected), case.given["processes"]
-    trained = [sum(part) for part in rank["sizes"]]
+    trained = [sum(part) for part in rank["sizes"]] or [0]
     if not any(steps[1:]):
         return (
             "The process that calls train does all the training itself. The loop over"
@@ -114,11 +114,11 @@ def _judge_own(case, rank):
             "Then the threads of all processes fight for the cores, and more processes"
             " are slower. First line of each process: torch.set_num_threads(1).",
         )
-    orders = [tuple(sum(part, [])) for part in rank["samples"]]
+    orders = [tuple(part.tolist()) for part in rank["samples"]]
     if len(set(orders)) == len(orders):
         return
     one = next(order for order in orders if orders.count(order) > 1)
-    stored = [n for n in one if n >= 0] == list(range(sum(case.expected)))
+    stored = list(one) == list(range(sum(case.expected)))
     raise Wrong(
         f"{orders.count(one)} of {processes} processes read the samples in the same"
         " order",
@@ -140,10 +140,8 @@ def _judge_gradients(case, rank):
             " them, then each backward makes its own: zero_grad() does so before the"
             " first backward, unless it is told set_to_none=False.",
         )
-    scales = [scale for part in rank["slopes"] for scale, rest in part]
-    rests = [rest for part in rank["slopes"] for scale, rest in part]
-    worst = max(scales, key=lambda scale: abs(scale - 1), default=1)
-    if not max(rests, default=0) < 0.05:
+    worst = max(sum(rank["scales"], []), key=lambda scale: abs(scale - 1), default=1)
+    if not max(sum(rank["rests"], []), default=0) < 0.05:
         raise Wrong(
             "backward begins with another loss than the mean cross-entropy of a batch",
             "Call backward on cross_entropy(model(images), labels), as it is: each"
@@ -160,6 +158,7 @@ def _judge_gradients(case, rank):
 def _judge_updates(case, rank):
     total = case.given["processes"] * len(case.expected)
     by_process, earlier = rank["arrived"]["factors"], rank["arrived"]["earlier"]
+    by_process = [part for part in by_process if part]
     factors = sum(by_process, [])
     if not factors:
         raise Wrong(

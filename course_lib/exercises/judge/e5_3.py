@@ -133,7 +133,7 @@ def _judge_held(case, rank):
 
 def _why_held(rank, count):
     """The hint for too many batches in shared memory at a time."""
-    images, labels = max(rank["images"]), max(rank["labels"])
+    images, labels = (max(rank[name], default=0) for name in ("images", "labels"))
     if not any(rank["left"]) and images > _ALIVE and labels > _ALIVE:
         return (
             "All batches are received before the first is let go. Take one, keep a"

@@ -86,8 +86,11 @@ class _Updates(TorchDispatchMode):
         size = self.weights().numel()
         self.gradients = shared((MOST, LONGEST, size), numpy.float32)
         self.samples = shared((MOST, LONGEST, BATCH))
+        self.samples[:] = -1  # none
         self.sizes = shared((MOST, LONGEST))
-        self.slopes = shared((MOST, LONGEST, 2), numpy.float64)
+        self.scales, self.rests = (
+            shared((MOST, LONGEST), numpy.float64) for _ in range(2)
+        )
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -150,7 +153,8 @@ class _Updates(TorchDispatchMode):
             self.gradients[own, step] = gradient.flatten().numpy()
             self.samples[own, step, : len(found)] = found[:BATCH]
             self.sizes[own, step] = len(found)
-            self.slopes[own, step] = self._slope(torch.tensor(found))
+            scale, rest = self._slope(torch.tensor(found))
+            self.scales[own, step], self.rests[own, step] = scale, rest
         family.note("gradients")
         family.threads[own] = max(family.threads[own], self.threads)
         family.private[own] += not self.weights().is_shared()
@@ -189,8 +193,10 @@ class _Updates(TorchDispatchMode):
         own = [(n, slice(self.family.gradients[n])) for n in self.trainers]
         noted = {
             name: [getattr(self, name)[n, steps].tolist() for n, steps in own]
-            for name in ("samples", "sizes", "slopes")
+            for name in ("sizes", "scales", "rests")
         }
+        read = [torch.tensor(self.samples[n, steps].flatten()) for n, steps in own]
+        noted["samples"] = [part[part >= 0] for part in read]
         return noted | self.family.notes(*_NOTES) | {"trainers": self.trainers}
 
     def arrived(self, earlier, before, after) -> dict:
