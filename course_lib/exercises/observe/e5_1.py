@@ -53,7 +53,8 @@ class _Splitting(TorchDispatchMode):
         if not targets or self.family.writes[self.family.own] > _HELD:
             return operator(*args, **kwargs)
         private = [one.clone() for one in targets]
-        before = [one.clone() for one in targets]
+        # of the copy: another process may write to the target in between
+        before = [one.clone() for one in private]
         args, kwargs = _exchanged((args, kwargs), targets, private)
         result = operator(*args, **kwargs)
         changed = [new != old for new, old in zip(private, before)]
