@@ -1,0 +1,54 @@
+"""What a judge says to a learner: sentences and hints, kept beside it as text.
+
+`texts/ID.ini` has a section for each sentence: `found` is what an answer did and what
+a right one does, `hint` what to do about it. The section `[hints]` has those of which
+a judge picks one. Names in braces are filled in; `${name}` is another text of the same
+section or of `[DEFAULT]`.
+"""
+
+import configparser
+import functools
+from pathlib import Path
+
+from course_lib.exercises.exercise import Wrong
+
+FOLDER = Path(__file__).parent / "texts"
+
+
+class Texts:
+    """The sentences and hints of one exercise."""
+
+    def __init__(self, exercise: str):
+        self.exercise = exercise
+
+    def wrong(
+        self, found: str, *, why: str | None = None, clue=None, also=None, **fill
+    ) -> Wrong:
+        """The `Wrong` of a section, filled in; `why` names a hint not its own."""
+        section = read(self.exercise)[found]
+        hint = self.hint(why, **fill) if why else _filled(section.get("hint", ""), fill)
+        return Wrong(_filled(section["found"], fill), hint, clue=clue, also=also)
+
+    def hint(self, name: str, **fill) -> str:
+        """A hint of the section `[hints]`, filled in."""
+        return _filled(read(self.exercise)["hints"][name], fill)
+
+
+def _filled(text, fill):
+    return text.replace("\n", " ").format(**fill)
+
+
+@functools.cache
+def read(exercise: str) -> configparser.ConfigParser:
+    """All texts of an exercise, by section and name."""
+    parser = configparser.ConfigParser(
+        delimiters=("=",),
+        comment_prefixes=("#",),
+        empty_lines_in_values=False,
+        interpolation=configparser.ExtendedInterpolation(),
+    )
+    parser.optionxform = str
+    path = FOLDER / f"{exercise}.ini"
+    with path.open(encoding="utf-8") as file:
+        parser.read_file(file)
+    return parser

@@ -1,0 +1,62 @@
+"""What judges say is there, is used, and has all that it is filled with."""
+
+import ast
+import re
+import string
+
+import pytest
+
+from course_lib.exercises import texts
+from course_lib.exercises.checking import exercises
+from course_lib.exercises.texts import FOLDER
+
+JUDGES = FOLDER.parent / "judge"
+WITH_TEXTS = sorted(path.stem for path in FOLDER.glob("*.ini"))
+
+
+def source(exercise):
+    return (JUDGES / f"e{exercise.replace('.', '_')}.py").read_text(encoding="utf-8")
+
+
+def names(exercise):
+    """The names of an exercise's sentences, and of the hints that are not shared."""
+    read = texts.read(exercise)
+    sentences = {name for name in read.sections() if name != "hints"}
+    hints = set(read["hints"]) if read.has_section("hints") else set()
+    return sentences, hints - set(read.defaults())
+
+
+@pytest.mark.parametrize("exercise", WITH_TEXTS)
+def test_texts_belong_to_an_exercise(exercise):
+    assert exercise in exercises()
+
+
+@pytest.mark.parametrize("exercise", WITH_TEXTS)
+def test_each_sentence_and_each_hint_is_used(exercise):
+    strings = {
+        node.value
+        for judge in JUDGES.glob("e*.py")
+        if exercise in judge.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(judge.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    sentences, hints = names(exercise)
+    assert sentences | hints <= strings
+
+
+@pytest.mark.parametrize("exercise", WITH_TEXTS)
+def test_each_name_that_a_judge_gives_is_there(exercise):
+    sentences, _ = names(exercise)
+    found = re.findall(r'_(?:TEXTS\.)?wrong\(\s*"([^"]+)"', source(exercise))
+    assert found and set(found) <= sentences
+
+
+@pytest.mark.parametrize("exercise", WITH_TEXTS)
+def test_texts_are_sentences_that_can_be_filled_in(exercise):
+    read = texts.read(exercise)
+    for section in read.sections():
+        for name, text in read[section].items():
+            fields = [field for _, field, *_ in string.Formatter().parse(text)]
+            assert all(field is None or field.isidentifier() for field in fields), name
+            hint = name == "hint" or section == "hints"
+            assert not hint or text.rstrip("`'\")")[-1] in ".?:", (section, name)
