@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from course_lib.authoring import draft, release
-from course_lib.exercises import judge, observe
+from course_lib.exercises import judge, observe, texts
 from course_lib.exercises.exercise import Wrong
 
 TASKS = "course_lib/exercises/tasks.json"
@@ -20,7 +20,7 @@ SOLUTIONS = Path(__file__).parents[1] / "solutions"
 def solution(tmp_path):
     """A copy of the solutions of stage 04, and where modules of exercises stand."""
     (tmp_path / "solutions").mkdir()
-    for name in ("observe", "judge"):
+    for name in ("observe", "judge", "texts"):
         (tmp_path / "course_lib/exercises" / name).mkdir(parents=True)
     shutil.copy(SOLUTIONS.parent / TASKS, tmp_path / TASKS)
     [path] = SOLUTIONS.glob("04_*.ipynb")
@@ -110,7 +110,7 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
     for place in ("course_lib/exercises/tasks.json", "docs/instructors.md"):
         assert place in said
         assert (root / place).exists()
-    for place in ("observe/e4_6.py", "judge/e4_6.py"):
+    for place in ("observe/e4_6.py", "judge/e4_6.py", "texts/4.6.ini"):
         assert f"course_lib/exercises/{place}" in said
         assert (solution.parents[1] / "course_lib/exercises" / place).exists()
     assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said
@@ -127,6 +127,7 @@ def test_the_modules_of_a_draft_check_an_answer(solution, monkeypatch):
     for package in (observe, judge):
         place = str(folder / package.__name__.rpartition(".")[2])
         monkeypatch.setattr(package, "__path__", [*package.__path__, place])
+    monkeypatch.setattr(texts, "FOLDER", folder / "texts")
     exercise = importlib.import_module("course_lib.exercises.judge.e4_6").EXERCISE
     case, *_ = exercise.cases(0)
     seen = [exercise.observe(r, 2, lambda rank, world_size: 2, {}) for r in range(2)]

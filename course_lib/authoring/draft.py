@@ -1,4 +1,4 @@
-"""The cells and modules of a new exercise, to be filled in."""
+"""The cells, modules and texts of a new exercise, to be filled in."""
 
 import argparse
 import json
@@ -109,7 +109,7 @@ def _text(name, given):
 
 
 def _write_modules(given):
-    """The modules of the exercise, and its entry in `tasks.json`."""
+    """The modules of the exercise, its texts, and its entry in `tasks.json`."""
     folder = given.solution.absolute().parent.parent / _PACKAGE
     tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
     hints = ["What to think about first.", "More than that."]
@@ -123,6 +123,8 @@ def _write_modules(given):
     for name in ("observe", "judge"):
         path = folder / name / f"e{given.exercise.replace('.', '_')}.py"
         path.write_text(_text(f"{name}.py", given), encoding="utf-8")
+    path = folder / "texts" / f"{given.exercise}.ini"
+    path.write_text(_text("texts.ini", given), encoding="utf-8")
 
 
 def _arguments(args):
