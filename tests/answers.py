@@ -62,7 +62,10 @@ def wrong() -> list[Answer]:
 
 @cache
 def unseen(exercise: str) -> dict[str, dict]:
-    """Answers from the task's text alone: rows by name, under `right` and `wrong`."""
+    """Answers from the task's text alone: rows by name, under `right` and `wrong`.
+
+    Under `undecided` are those that came as wrong ones, and why the text allows them.
+    """
     return tomllib.loads((HERE / f"unseen/{exercise}.toml").read_text(encoding="utf-8"))
 
 

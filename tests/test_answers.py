@@ -56,6 +56,7 @@ def test_there_are_answers_that_were_written_without_the_check(exercise):
     unseen = answers.unseen(exercise)
     assert len(unseen["right"]) >= 5 and len(unseen["wrong"]) >= 10
     assert all(row["differs"] and row["source"] for row in unseen["wrong"].values())
+    assert all(row["why"] for row in unseen.get("undecided", {}).values())
     sources = [row["source"] for kind in unseen.values() for row in kind.values()]
     assert len(set(sources)) == len(sources)
 
