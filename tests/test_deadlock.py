@@ -1,6 +1,9 @@
 """A deadlock is explained: which collective differs, and what to change."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.stall import RankState
@@ -37,6 +40,15 @@ def test_the_first_collective_that_differs_is_named():
     assert "rank 1 calls barrier. All ranks must make the same" in text
     assert text.endswith(
         "Does an `if`, a shorter loop or a caught error keep rank 1 from line 5?"
+    )
+
+
+def test_a_rank_in_which_a_library_waits_has_no_line_to_ask_about():
+    states = [waits(n, "barrier", line=5 + n) for n in range(2)]
+    library = (Frame(f"{torch.__path__[0]}/nn/modules/module.py", 1, "forward"),)
+    states[0] = replace(states[0], call="all_reduce", frames=library)
+    assert "rank 0 calls all_reduce, rank 1 calls barrier" in explain.reason(
+        [replace(s, calls=called(s.call)) for s in states]
     )
 
 

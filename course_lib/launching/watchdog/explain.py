@@ -150,7 +150,7 @@ def _returned(returned, waiting):
     if {_operation(state) for state in waiting} <= {"send", "recv"}:
         return (
             f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
-            f" for a message of {theirs}: each send needs a recv on the other state."
+            f" for a message of {theirs}: each send needs a recv on the other side."
         )
     counts = {state.num_calls for state in returned}
     count = (
@@ -187,7 +187,7 @@ def _different(waiting, world_size):
 def _skipped(waiting):
     """A question about the line at which some ranks wait and the others do not."""
     lines = {state.rank: _own(state) for state in waiting}
-    if not lines:
+    if not lines or None in lines.values():
         return ""
     functions = {frame[::2] for frame in lines.values()}
     first = min(frame.line for frame in lines.values())
@@ -199,7 +199,8 @@ def _skipped(waiting):
 
 
 def _own(state):
-    return [frame for frame in state.frames if is_learners(frame)][-1]
+    """The innermost line of the learner's; None if a library waits by itself."""
+    return next(filter(is_learners, reversed(state.frames)), None)
 
 
 def _ranks(states):
