@@ -33,7 +33,10 @@ _STUDIES = ("stacked", "study", "sweep")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
     "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
-    "checks": ["course_lib/exercises/**/*.*", "tests/unseen/*"],
+    "checks": [
+        *(f"course_lib/exercises/{name}/*.py" for name in ("judge", "observe")),
+        "tests/unseen/*.toml",
+    ],
     "grading": ["course_lib/grading/**/*.py", *_ROOM],
     "launching": [
         *(f"course_lib/{name}.py" for name in _LAUNCH),
