@@ -98,14 +98,13 @@ def _judge_model(step, first):
 
 def _judge_gradients(step, right, *, where, again):
     found, whole = step["gradients"], right["whole"]
-    off, differences = gap(found, whole), apart(found, whole)
+    off = gap(found, whole)
     if off <= _CLOSE:
         return
+    differences, why = apart(found, whole), "old" if again else None
     clue = {"apart": differences, "second": again}
-    why = "old" if again else None
-    wrong = _TEXTS.wrong(
-        "gradients", where=where, off=off, most=_CLOSE, why=why, clue=clue
-    )
+    fill = {"where": where, "off": off, "most": _CLOSE}
+    wrong = _TEXTS.wrong("gradients", why=why, clue=clue, **fill)
     if differences and not again:
         of = {"off": off / largest(whole), "noun": "mean losses", "of": "chunks"}
         wrong.hint = weighed(found, right["each"], right["shares"], **of)
@@ -145,17 +144,17 @@ def refuse_other_work(rank: dict, flops: dict, right: list[int]) -> None:
     names, one = rank["devices"], rank["baseline"]["flops"]
     done = {name: flops.get(name, 0) / one for name in names}
     idle = [name for name in names if done[name] < min(right) / 2]
-    busiest = max(names, key=done.get)
-    elsewhere = sorted(set(flops) - set(names))
-    fill = {"count": len(names), "busiest": busiest, "elsewhere": ", ".join(elsewhere)}
+    busiest, most = max(names, key=done.get), max(right)
+    if len(idle) == len(names) - 1:
+        raise _TEXTS.wrong("one works", busiest=busiest, idle=listed(idle))
     if idle:
+        elsewhere = ", ".join(sorted(set(flops) - set(names)))
         found = "idle, others work" if elsewhere else "idle"
-        if len(idle) == len(names) - 1:
-            found = "one works"
+        fill = {"count": len(names), "elsewhere": elsewhere}
         raise _TEXTS.wrong(found, idle=listed(idle), **fill)
-    if done[busiest] > 1.4 * max(right):
-        samples, most = done[busiest], max(right)
-        raise _TEXTS.wrong("more work", samples=samples, most=most, **fill)
+    if done[busiest] > 1.4 * most:
+        fill = {"samples": done[busiest], "most": most}
+        raise _TEXTS.wrong("more work", busiest=busiest, **fill)
 
 
 def _judge_bytes(sent, names, *, case, where):

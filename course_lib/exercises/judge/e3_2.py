@@ -62,13 +62,9 @@ def _trained(model, batches, count):
         sgd.zero_grad()
         cross_entropy(model(images), labels).backward()
         sgd.step()
+    end, share = flat(model.parameters()), len(labels) // count
     sizes = {name: p.numel() for name, p in model.named_parameters()}
-    return {
-        "steps": steps,
-        "end": flat(model.parameters()),
-        "sizes": sizes,
-        "share": len(labels) // count,
-    }
+    return {"steps": steps, "end": end, "sizes": sizes, "share": share}
 
 
 def judge(case: Case, seen) -> str:
@@ -108,9 +104,8 @@ def _judge_replicas(rank, right, where):
     taken = [len(steps) for steps in by_device]
     clue = {"apart": [one - right["end"] for one in replicas], "steps": taken}
     hint = _first(rank, right, by_device)
-    if not odd:
-        wrong = _TEXTS.wrong("all wrong", where=where, off=off, clue=clue)
-    else:
+    wrong = _TEXTS.wrong("all wrong", where=where, off=off, clue=clue)
+    if odd:
         fill = {"odd": names[odd[0]], "first": names[0], "apart": apart[odd[0]]}
         wrong = _TEXTS.wrong("apart", where=where, clue=clue, **fill)
         fill = {"odd": odd[0], "count": len(odd), "all": many(len(names), "replica")}
@@ -151,11 +146,11 @@ def _differs(found, step, mean, *, place, sizes):
         return _TEXTS.hint("parameters missing", place=place)
     if not _gap(found["weights"], step["weights"]) <= _CLOSE:
         return _TEXTS.hint("weights", place=place)
-    most = 1e-3 * mean.abs().max().item()
-    if _gap(gradient, mean) <= most:
+    parts = zip(sizes, (gradient - mean).split(list(sizes.values())))
+    most = 1e-3 * mean.abs().max()
+    wrong = [name for name, part in parts if not part.abs().max() <= most]
+    if not wrong:
         return ""
-    off = dict(zip(sizes, (gradient - mean).split(list(sizes.values()))))
-    wrong = [name for name, part in off.items() if not part.abs().max() <= most]
     chosen = torch.cat([torch.full((n,), name in wrong) for name, n in sizes.items()])
     told = weighed(
         {"": gradient[chosen]},
@@ -193,21 +188,15 @@ def _judge_bytes(rank, right, *, batch, where):
     clue = links(sent, names) | {"weights": weights}
     fill = {"where": where, "sent": said(found), "needed": said(needed), "clue": clue}
     if weights > 2.5 * others * size:  # made equal once more before the first step
-        raise _TEXTS.wrong(
-            "weights travel",
-            weights=said(weights),
-            targets=listed(rank["weights"]),
-            copies=said(others * size),
-            **fill,
-        )
+        fill |= {"weights": said(weights), "copies": said(others * size)}
+        raise _TEXTS.wrong("weights travel", targets=listed(rank["weights"]), **fill)
     if found < 0.95 * needed:
         raise _TEXTS.wrong("too few bytes", **fill)
     if found > 1.05 * needed:
         way = {"out": (steps + 1) * size + share, "home": steps * size}
         much = too_much(sent, names, size=steps * size, **way)
-        raise _TEXTS.wrong(
-            "too many bytes", much=much, most=said(1.05 * needed), **fill
-        )
+        fill |= {"much": much, "most": said(1.05 * needed)}
+        raise _TEXTS.wrong("too many bytes", **fill)
 
 
 def failed(case: Case, wrong: Wrong) -> str:
