@@ -14,10 +14,12 @@ from course_lib.exercises.device_runs import mixed
 from course_lib.exercises.exercise import Case, Exercise, Wrong
 from course_lib.exercises.judge.e2_2 import gradient, weighed
 from course_lib.exercises.observe.e3_1 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
 from course_lib.text import size as said
 
+_TEXTS = Texts("3.1")
 # devices and samples; the third has fewer chunks than devices
 _CASES = ((4, 400), (4, 10), (4, 9), (3, 100))
 _CLOSE = 1e-6  # gradients here are about 0.01 to 0.1
@@ -70,43 +72,28 @@ def judge(case: Case, seen) -> str:
     [rank] = seen
     batch, names = len(case.given["batches"][0][1]), rank["devices"]
     where = f"{batch} samples on {len(names)} devices"
-    travelled = 0
+    travelled = ""
     for number, (step, right) in enumerate(zip(rank["steps"], case.expected)):
-        again = " (second step)" * number
-        _refuse_changed(step, names[0])
-        _judge_gradients(step, right, where=where + again, again=number)
-        _judge_loss(step, right, where=where + again)
+        step_where = where + " (second step)" * number
+        _judge_model(step, names[0])
+        _judge_gradients(step, right, where=step_where, again=bool(number))
+        _judge_loss(step, right, where=step_where)
         if batch >= _COSTLY:
-            samples = {
-                d: f / rank["baseline"]["flops"] for d, f in step["flops"].items()
-            }
-            refuse_other_work(samples, names, shares(batch, len(names)))
-            travelled = _judge_bytes(step["sent"], names, batch=batch, where=where)
-    return f"{where}" + (f" ({said(travelled)} travelled)" if travelled else "")
+            refuse_other_work(rank, step["flops"], shares(batch, len(names)))
+            _judge_bytes(step["sent"], names, case=case, where=where)
+            travelled = f" ({said(sum(step['sent'].values()))} travelled)"
+    return where + travelled
 
 
-def _refuse_changed(step, first):
+def _judge_model(step, first):
     if step["place"] != first:
-        raise Wrong(
-            f"the model is on {step['place']} after the step, expected on {first}",
-            "model.to(device) moves the model itself, not a copy. Copy it first:"
-            " copy.deepcopy(model).to(device).",
-        )
+        raise _TEXTS.wrong("moved", place=step["place"], first=first)
     if step["moved"]:
-        raise Wrong(
-            f"the step changed {shown(step['moved'][0])} itself, expected to find its"
-            " gradient",
-            "Leave the weights alone: the optimizer of the training takes the step,"
-            " with the gradients that you leave in model.",
-        )
-    if step["without"]:
-        raise Wrong(
-            f"{shown(step['without'][0])} of the model on {first} has no gradient after"
-            " the step",
-            "The gradients are in the replicas, or nowhere. Bring them home: add up"
-            " .grad.to(devices[0]) of all replicas in the parameters of model.",
-            clue={"without": len(step["without"])},
-        )
+        raise _TEXTS.wrong("stepped", parameter=shown(step["moved"][0]))
+    if without := step["without"]:
+        clue = {"without": len(without)}
+        parameter = shown(without[0])
+        raise _TEXTS.wrong("no gradient", parameter=parameter, first=first, clue=clue)
 
 
 def _judge_gradients(step, right, *, where, again):
@@ -114,33 +101,16 @@ def _judge_gradients(step, right, *, where, again):
     off = gap(found, whole)
     if off <= _CLOSE:
         return
-    hint = "Let backward fill `.grad`: it has the shape of its parameter."
-    differences = apart(found, whole)
-    if again:
-        hint = (
-            "The first step was right, so these replicas are old: the weights have"
-            " changed since. Make new replicas in every step."
-        )
-    elif differences:
-        hint = weighed(
-            found,
-            right["each"],
-            right["shares"],
-            off=off / largest(whole),
-            noun="mean losses",
-            of="chunks",
-        )
-    if hint.startswith("No sum"):
-        hint += (
-            " Each replica needs the weights of model as they are now, and its own"
-            " chunk: images with the labels that belong to them."
-        )
-    raise Wrong(
-        f"{where}: the gradients differ from those of the full batch by up to"
-        f" {off:.2g}, expected at most {_CLOSE:g}",
-        hint,
-        clue={"apart": differences, "second": bool(again)},
-    )
+    differences, why = apart(found, whole), "old" if again else None
+    clue = {"apart": differences, "second": again}
+    fill = {"where": where, "off": off, "most": _CLOSE}
+    wrong = _TEXTS.wrong("gradients", why=why, clue=clue, **fill)
+    if differences and not again:
+        of = {"off": off / largest(whole), "noun": "mean losses", "of": "chunks"}
+        wrong.hint = weighed(found, right["each"], right["shares"], **of)
+        if wrong.hint.startswith("No sum"):
+            wrong.hint += " " + _TEXTS.hint("own chunk")
+    raise wrong
 
 
 def _judge_loss(step, right, *, where):
@@ -148,18 +118,15 @@ def _judge_loss(step, right, *, where):
     mean = sum(share * loss for share, loss in zip(right["shares"], losses))
     if near(found, mean, 1e-5):
         return
-    hint = "Return the mean loss over all samples, as a number or a tensor of one."
-    if found is not None:
-        means = ", ".join(f"{loss:.4f}" for loss in losses)
-        hint = (
-            f"The gradients are right; the chunks' mean losses are {means}. Return the"
-            " mean over all samples: a chunk counts by its samples."
-        )
-    told = shown(step["returned"]) if found is None else f"{found:.4f}"
-    raise Wrong(
-        f"{where}: returned {told}, expected the mean loss {mean:.4f}",
-        hint,
-        clue={"loss": found, "off": None if found is None else found - mean},
+    none = found is None
+    raise _TEXTS.wrong(
+        "loss",
+        why="no loss" if none else "not weighted",
+        where=where,
+        returned=shown(step["returned"]) if none else f"{found:.4f}",
+        mean=mean,
+        losses=", ".join(f"{loss:.4f}" for loss in losses),
+        clue={"loss": found, "off": None if none else found - mean},
     )
 
 
@@ -169,63 +136,42 @@ def shares(count: int, parts: int) -> list[int]:
     return sizes + [0] * (parts - len(sizes))
 
 
-def refuse_other_work(samples: dict, names: list[str], right: list[int]) -> None:
+def refuse_other_work(rank: dict, flops: dict, right: list[int]) -> None:
     """Refuse a device that is idle, or does more than its share.
 
-    `samples` tells for how many samples each device computed, `right` for how many it
-    is to.
+    `flops` are those by device, `right` tells for how many samples each is to compute.
     """
-    done = {name: samples.get(name, 0) for name in names}
+    names, one = rank["devices"], rank["baseline"]["flops"]
+    done = {name: flops.get(name, 0) / one for name in names}
     idle = [name for name in names if done[name] < min(right) / 2]
-    elsewhere = sorted(set(samples) - set(names))
+    busiest, most = max(names, key=done.get), max(right)
     if len(idle) == len(names) - 1:
-        raise Wrong(
-            f"{(set(names) - set(idle)).pop()} computes everything;"
-            f" {listed(idle)} nothing",
-            "The numbers are right, but one device does all the work. Each device needs"
-            " a copy of the model and its own chunk of the batch.",
-        )
+        raise _TEXTS.wrong("one works", busiest=busiest, idle=listed(idle))
     if idle:
-        raise Wrong(
-            f"nothing is computed on {listed(idle)}, expected work on all"
-            f" {len(names)} devices"
-            + (f"; found some on {listed(elsewhere)}" if elsewhere else ""),
-            "Cut the batch into as many chunks as there are devices: len(devices). Each"
-            " device computes its own, device 0 too.",
-        )
-    worst = max(names, key=done.get)
-    if done[worst] > 1.4 * max(right):
-        raise Wrong(
-            f"{worst} computed as much as {done[worst]:,.0f} samples need, expected"
-            f" {max(right):,}",
-            "A device computes its own chunk only, and only once. Which tensor does the"
-            " replica get?",
-        )
+        elsewhere = ", ".join(sorted(set(flops) - set(names)))
+        found = "idle, others work" if elsewhere else "idle"
+        fill = {"count": len(names), "elsewhere": elsewhere}
+        raise _TEXTS.wrong(found, idle=listed(idle), **fill)
+    if done[busiest] > 1.4 * most:
+        fill = {"samples": done[busiest], "most": most}
+        raise _TEXTS.wrong("more work", busiest=busiest, **fill)
 
 
-def _judge_bytes(sent, names, *, batch, where):
-    """The bytes that travelled, if they are about what is needed."""
-    first, *others = names
-    size = baseline.size(baseline.network())
-    needed = 2 * len(others) * size + (batch - shares(batch, len(names))[0]) * SAMPLE
-    most = 1.02 * needed + _LOSSES * batch + 256
+def _judge_bytes(sent, names, *, case, where):
+    """Refuse more or fewer bytes than are needed, about."""
+    batch, parts = len(case.given["batches"][0][1]), len(names)
+    size, each = baseline.size(case.given["model"]), shares(batch, parts)
+    needed = 2 * (parts - 1) * size + (batch - each[0]) * SAMPLE
+    least, most = 0.98 * needed, 1.02 * needed + _LOSSES * batch + 256
     found = sum(sent.values())
-    if found < 0.98 * needed:
-        raise Wrong(
-            f"{where}: {said(found)} travelled in one step, expected at least"
-            f" {said(needed)}",
-            "Weights and chunks go out and gradients come home, all of them in 32 bits."
-            " What stays where it is, or travels with fewer bits?",
-        )
-    if found <= most:
-        return found
-    share = max(shares(batch, len(names))) * SAMPLE
-    raise Wrong(
-        f"{where}: {said(found)} travelled in one step, expected at most {said(most)}",
-        too_much(sent, names, out=size + share, home=size, size=size)
-        + " Weights and chunks go out once, gradients come home once.",
-        clue=links(sent, names),
-    )
+    fill = {"where": where, "sent": said(found), "most": said(most)}
+    if found < least:
+        raise _TEXTS.wrong("too few bytes", least=said(needed), **fill)
+    if found > most:
+        out = size + max(each) * SAMPLE
+        much = too_much(sent, names, out=out, home=size, size=size)
+        clue = links(sent, names)
+        raise _TEXTS.wrong("too many bytes", much=much, clue=clue, **fill)
 
 
 def links(sent: dict, names: list[str]) -> dict:
@@ -250,56 +196,46 @@ def too_much(sent: dict, names: list[str], *, out: float, home: float, size) -> 
     needed |= {f"{name} > {names[0]}": home for name in names[1:]}
     worst = max(sent, key=lambda link: sent[link] - needed.get(link, 0))
     source, target = worst.split(" > ")
-    found = f"{source} sends {said(sent[worst])} to {target}"
+    enough = needed.get(worst, 0)
+    extra = sent[worst] - enough
     if "cpu" in (source, target):
-        return (
-            f"{found}: something goes through the CPU, by .cpu() or a copy without a"
-            " device. Straight to the device it travels once."
-        )
-    if worst not in needed:
-        return f"{found}, but only {names[0]} has to send to it, and to hear from it."
-    what = "gradients" if target == names[0] else "weights and a chunk"
-    extra = sent[worst] - needed[worst]
-    guess = ""
-    if abs(extra - needed[worst]) < 0.05 * needed[worst]:
-        guess = " Twice as much: does something travel twice, or in 64 bits?"
-    elif abs(extra - size) < 0.05 * size:
-        guess = " All weights or gradients travel once more than they have to."
-    return f"{found}, where {what} have {said(needed[worst])}.{guess}"
+        why = "through the CPU"
+    elif not enough:
+        why = "other link"
+    elif abs(extra - enough) < 0.05 * enough:
+        why = "twice"
+    else:
+        why = "once more" if abs(extra - size) < 0.05 * size else "more"
+    return _TEXTS.hint(
+        why,
+        source=source,
+        target=target,
+        sent=said(sent[worst]),
+        needed=said(enough),
+        first=names[0],
+        what="gradients" if target == names[0] else "weights and a chunk",
+    )
 
 
 def failed(case: Case, wrong: Wrong) -> str:
     """The hint for an answer that raised, by the devices and samples of this case."""
     batch, count = len(case.given["batches"][0][1]), case.given["devices"]
-    chunks = len(torch.arange(batch).chunk(count))
-    place = "IndexError" in str(wrong.error) or "StopIteration" in str(wrong.error)
+    each, text = shares(batch, count), str(wrong.error)
+    place = "IndexError" in text or "StopIteration" in text
+    fill = {"batch": batch, "count": count, "shares": listed(each)}
     if mixed(wrong.error):
-        wrong.hint = why_mixed(str(wrong.error))
-    elif chunks < count and (place or "NoneType" in str(wrong.error)):
-        wrong.hint = (
-            f"{batch} samples on {count} devices give only {chunks} chunks, so one"
-            " replica computes nothing and its gradients are None. Leave it out."
-        )
+        wrong.hint = why_mixed(text)
+    elif 0 in each and (place or "NoneType" in text):
+        chunks = count - each.count(0)
+        wrong.hint = _TEXTS.hint("too few chunks", chunks=chunks, **fill)
     elif place:
-        wrong.hint = (
-            f"Here {batch} samples give {listed(shares(batch, count))} to {count}"
-            " devices, which is len(devices): chunk(n) makes n chunks, split(n) makes"
-            " chunks of n samples."
-        )
+        wrong.hint = _TEXTS.hint("split", **fill)
     raise wrong
 
 
 def why_mixed(text: str) -> str:
     """The hint for an operator that found its tensors on two devices."""
-    if _ADDED.search(text):
-        return (
-            "You add tensors of different devices. Bring each to device 0 first,"
-            " .to(devices[0]): the losses and the gradients."
-        )
-    return (
-        "Weights, images and labels of one chunk belong on one device. And"
-        " model.to(device) moves the model itself: copy it first."
-    )
+    return _TEXTS.hint("added apart" if _ADDED.search(text) else "apart")
 
 
 def draw(case: Case, seen):

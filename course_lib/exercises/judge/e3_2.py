@@ -20,10 +20,12 @@ from course_lib.exercises.judge.e3_1 import (
     why_mixed,
 )
 from course_lib.exercises.observe.e3_2 import flat, observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import listed, many
 from course_lib.text import size as said
 
+_TEXTS = Texts("3.2")
 _CLOSE = 1e-5  # weights; the planted mistake moves them by more than 1e-2
 _CASES = ((4, 60, 5), (3, 36, 6))  # devices, samples in a batch, batches
 _RATE, _MOMENTUM = 0.1, 0.9
@@ -60,51 +62,35 @@ def _trained(model, batches, count):
         sgd.zero_grad()
         cross_entropy(model(images), labels).backward()
         sgd.step()
+    end, share = flat(model.parameters()), len(labels) // count
     sizes = {name: p.numel() for name, p in model.named_parameters()}
-    return {
-        "steps": steps,
-        "end": flat(model.parameters()),
-        "sizes": sizes,
-        "share": len(labels) // count,
-    }
+    return {"steps": steps, "end": end, "sizes": sizes, "share": share}
 
 
 def judge(case: Case, seen) -> str:
     """Compare all replicas with each other and with one device, then count the cost."""
     [rank] = seen
     names, right = rank["devices"], case.expected
-    _refuse_other(rank, right["end"])
     steps, batch = len(right["steps"]), len(case.given["batches"][0][1])
     where = f"{steps} steps on {len(names)} devices"
+    _refuse_other(rank, right["end"])
     _judge_replicas(rank, right, where)
-    samples = {d: f / rank["baseline"]["flops"] for d, f in rank["flops"].items()}
-    refuse_other_work(samples, names, [steps * batch // len(names)] * len(names))
-    travelled = _judge_bytes(rank, steps=steps, batch=batch, where=where)
-    return f"{where} ({said(travelled / steps)} for each)"
+    refuse_other_work(rank, rank["flops"], [steps * batch // len(names)] * len(names))
+    _judge_bytes(rank, right, batch=batch, where=where)
+    return f"{where} ({said(sum(rank['sent'].values()) / steps)} for each)"
 
 
 def _refuse_other(rank, end):
-    names, places = rank["devices"], rank["places"]
-    if len(places) != len(names) or len(rank["replicas"]) != len(names):
-        raise Wrong(
-            f"returned {shown(rank['returned'])}, expected the list of {len(names)}"
-            " replicas",
-            "Return replicas, the list with one model for each device, in the order of"
-            " devices.",
-        )
-    for name, place, weights in zip(names, places, rank["replicas"]):
+    names, places, replicas = rank["devices"], rank["places"], rank["replicas"]
+    if not len(places) == len(replicas) == len(names):
+        told = shown(rank["returned"])
+        raise _TEXTS.wrong("no list", returned=told, count=len(names))
+    for name, place, weights in zip(names, places, replicas):
         if place != name:
-            raise Wrong(
-                f"the replica that belongs on {name} is on {shown(place)}",
-                "One replica lives on each device, in the order of devices, and stays"
-                " there: a deep copy of the model.",
-            )
+            raise _TEXTS.wrong("elsewhere", name=name, place=shown(place))
         if weights.shape != end.shape:
-            raise Wrong(
-                f"the replica of {name} has {weights.numel():,} weights, expected"
-                f" {end.numel():,}",
-                "Return the replicas themselves, each a copy of the model.",
-            )
+            counts = {"weights": weights.numel(), "expected": end.numel()}
+            raise _TEXTS.wrong("other weights", name=name, **counts)
 
 
 def _judge_replicas(rank, right, where):
@@ -114,144 +100,103 @@ def _judge_replicas(rank, right, where):
     odd = [number for number, one in enumerate(apart) if not one <= _CLOSE]
     if not odd and off <= _CLOSE:
         return
-    sentence = (
-        f"all replicas agree, but differ from one device with whole batches by up to"
-        f" {off:.2g}"
-    )
+    by_device = [[s for s in rank["steps"] if s["device"] == name] for name in names]
+    taken = [len(steps) for steps in by_device]
+    clue = {"apart": [one - right["end"] for one in replicas], "steps": taken}
+    hint = _first(rank, right, by_device)
+    wrong = _TEXTS.wrong("all wrong", where=where, off=off, clue=clue)
     if odd:
-        sentence = (
-            f"the replica on {names[odd[0]]} differs from that on {names[0]} by up to"
-            f" {apart[odd[0]]:.2g}, expected 0"
-        )
-    taken = [sum(s["device"] == name for s in rank["steps"]) for name in names]
-    raise Wrong(
-        f"{where}: {sentence}",
-        " ".join(filter(None, (_who(odd, names), _first(rank, right, taken)))),
-        clue={"apart": [one - right["end"] for one in replicas], "steps": taken},
-    )
+        fill = {"odd": names[odd[0]], "first": names[0], "apart": apart[odd[0]]}
+        wrong = _TEXTS.wrong("apart", where=where, clue=clue, **fill)
+        fill = {"odd": odd[0], "count": len(odd), "all": many(len(names), "replica")}
+        who = _TEXTS.hint("one drifts" if len(odd) == 1 else "some drift", **fill)
+        hint = f"{who} {hint}"
+    wrong.hint = hint
+    raise wrong
 
 
 def _gap(one, other):
     """The largest difference; nan if there is one."""
-    return (one.double() - other.double()).abs().max().item()
+    return (one - other).abs().max().item()
 
 
-def _who(odd, names):
-    """Which replicas differ from the first."""
-    if len(odd) == 1:
-        return f"Replica {odd[0]} drifts, the others agree."
-    return f"{len(odd)} of {many(len(names), 'replica')} differ from the first." * bool(
-        odd
-    )
-
-
-def _first(rank, right, taken):
-    """What differs first from a right training: a gradient, a step, or their number."""
-    names, expected = rank["devices"], right["steps"]
-    wrong = [number for number, count in enumerate(taken) if count != len(expected)]
-    if wrong and any(taken):
-        return (
-            f"The optimizer on {names[wrong[0]]} took {many(taken[wrong[0]], 'step')},"
-            f" expected {len(expected)}: one for each batch, on each device. Do `step`"
-            " and `return` stand in the right loop, and is no batch left out?"
-        )
-    if not any(taken):
-        return "No replica takes a step: keep optimizer.step() for each of them."
-    for number, step in enumerate(expected):
-        for name in names:
-            found = [s for s in rank["steps"] if s["device"] == name][number]
+def _first(rank, right, by_device):
+    """What differs first from a right training: the number of steps, or one of them."""
+    names, steps = rank["devices"], right["steps"]
+    if not any(by_device):
+        return _TEXTS.hint("no steps")
+    for name, found in zip(names, by_device):
+        if len(found) != len(steps):
+            took = many(len(found), "step")
+            return _TEXTS.hint("other steps", device=name, took=took, steps=len(steps))
+    for number, step in enumerate(steps):
+        mean = sum(step["each"]) / len(step["each"])
+        for name, found in zip(names, by_device):
             place = f"on {name} at step {number + 1}"
-            hint = _differs(found, step, place, sizes=right["sizes"])
-            if hint:
+            fill = {"place": place, "sizes": right["sizes"]}
+            if hint := _differs(found[number], step, mean, **fill):
                 return hint + _share(rank, name, right)
-    return (
-        "Each step starts from the right weights with the right gradient, but ends"
-        " elsewhere: something changes weights after the last step."
-    )
+    return _TEXTS.hint("after the steps")
 
 
-def _share(rank, name, right):
-    """For how many samples a device computed, if not for its share."""
-    found = rank["flops"].get(name, 0) / rank["baseline"]["flops"] / len(right["steps"])
-    if abs(found - right["share"]) < 0.02 * right["share"]:
-        return ""
-    return (
-        f" {name} computed for {found:.3g} samples in each step, expected"
-        f" {right['share']:g}: is a number written where len(devices) belongs?"
-    )
-
-
-def _differs(found, step, place, *, sizes):
-    mean = sum(step["each"]) / len(step["each"])
-    if {found["weights"].shape, found["gradient"].shape} != {mean.shape}:
-        return f"The optimizer {place} does not have all parameters of its replica."
+def _differs(found, step, mean, *, place, sizes):
+    """What differs in a step of one device; nothing if it is right."""
+    gradient, each = found["gradient"], step["each"]
+    if {found["weights"].shape, gradient.shape} != {mean.shape}:
+        return _TEXTS.hint("parameters missing", place=place)
     if not _gap(found["weights"], step["weights"]) <= _CLOSE:
-        return (
-            f"The weights {place} are wrong, though the gradient before was right."
-            " Keep the optimizers as they were: made once, before the loop, with their"
-            " momentum; and let nothing else write to weights."
-        )
-    off = found["gradient"] - mean
-    size = mean.abs().max().item()
-    parts = zip(sizes, off.split(list(sizes.values())))
-    wrong = [name for name, part in parts if not part.abs().max() <= 1e-3 * size]
+        return _TEXTS.hint("weights", place=place)
+    parts = zip(sizes, (gradient - mean).split(list(sizes.values())))
+    most = 1e-3 * mean.abs().max()
+    wrong = [name for name, part in parts if not part.abs().max() <= most]
     if not wrong:
         return ""
     chosen = torch.cat([torch.full((n,), name in wrong) for name, n in sizes.items()])
     told = weighed(
-        {"": found["gradient"][chosen]},
-        [{"": grad[chosen]} for grad in step["each"]],
-        [1 / len(step["each"])] * len(step["each"]),
+        {"": gradient[chosen]},
+        [{"": grad[chosen]} for grad in each],
+        [1 / len(each)] * len(each),
         off=1.0,
         noun="losses",
         of="chunks",
     )
     if told.startswith("No sum"):
-        told = (
-            f"The gradient {place} is no sum of those that the chunks have now. Is one"
-            " of another step still in it, without zero_grad, or that of another chunk?"
-        )
-    told = told.replace("In this gradient", f"In the gradient {place}")
+        told = _TEXTS.hint("no sum", place=place)
+    told = [told.replace("In this gradient", f"In the gradient {place}")]
     if len(wrong) < len(sizes):
-        told += f" So it is for {listed(wrong)}, but not for the other parameters."
-    return f"{told} Right before step, each replica needs the mean of all gradients."
+        told.append(_TEXTS.hint("some parameters", wrong=listed(wrong)))
+    return " ".join([*told, _TEXTS.hint("mean")])
 
 
-def _judge_bytes(rank, *, steps, batch, where):
-    """The bytes that travelled: chunks out, gradients home, their mean back."""
-    names, size = rank["devices"], baseline.size(baseline.network())
-    others, sent = len(names) - 1, rank["sent"]
-    found, gradients = sum(sent.values()), 2 * steps * others * size
-    samples = steps * (batch - batch // len(names)) * SAMPLE
-    needed = gradients + samples + others * size  # the copies at the start
-    weights = sum(rank["weights"].values())
+def _share(rank, name, right):
+    """For how many samples a device computed, if not for its share."""
+    one, share = rank["baseline"]["flops"] * len(right["steps"]), right["share"]
+    samples = rank["flops"].get(name, 0) / one
+    if abs(samples - share) < 0.02 * share:
+        return ""
+    return " " + _TEXTS.hint("other share", device=name, samples=samples, share=share)
+
+
+def _judge_bytes(rank, right, *, batch, where):
+    """Refuse other bytes than those of chunks out, gradients home, their mean back."""
+    names, sent, steps = rank["devices"], rank["sent"], len(right["steps"])
+    others, size = len(names) - 1, right["end"].nbytes
+    share = steps * batch // len(names) * SAMPLE
+    # the copies at the start, and both ways in each step
+    needed = (1 + 2 * steps) * others * size + others * share
+    found, weights = sum(sent.values()), sum(rank["weights"].values())
     clue = links(sent, names) | {"weights": weights}
+    fill = {"where": where, "sent": said(found), "needed": said(needed), "clue": clue}
     if weights > 2.5 * others * size:  # made equal once more before the first step
-        raise Wrong(
-            f"{where}: weights travelled, {said(weights)} to {listed(rank['weights'])},"
-            f" expected {said(others * size)} for the copies at the start",
-            "The replicas agree because weights travel in every step, which hides the"
-            " drift or takes the place of the mean gradient. Only chunks, gradients and"
-            " their mean may travel; then all step alike.",
-            clue=clue,
-        )
+        fill |= {"weights": said(weights), "copies": said(others * size)}
+        raise _TEXTS.wrong("weights travel", targets=listed(rank["weights"]), **fill)
     if found < 0.95 * needed:
-        raise Wrong(
-            f"{where}: {said(found)} travelled, expected about {said(needed)}",
-            "The replicas agree without the gradients of each other. Per step the"
-            " chunks go out, the gradients come to device 0, and their mean goes back.",
-            clue=clue,
-        )
+        raise _TEXTS.wrong("too few bytes", **fill)
     if found > 1.05 * needed:
-        out = (steps + 1) * size + steps * batch // len(names) * SAMPLE
-        raise Wrong(
-            f"{where}: {said(found)} travelled, expected at most {said(1.05 * needed)}",
-            too_much(sent, names, out=out, home=steps * size, size=steps * size)
-            + " Per step the chunks go out, the gradients come to device 0, and their"
-            " mean goes back: nothing else has to travel.",
-            clue=clue,
-        )
-    return found
+        way = {"out": (steps + 1) * size + share, "home": steps * size}
+        much = too_much(sent, names, size=steps * size, **way)
+        fill |= {"much": much, "most": said(1.05 * needed)}
+        raise _TEXTS.wrong("too many bytes", **fill)
 
 
 def failed(case: Case, wrong: Wrong) -> str:
@@ -259,10 +204,7 @@ def failed(case: Case, wrong: Wrong) -> str:
     if mixed(wrong.error):
         wrong.hint = why_mixed(str(wrong.error))
     elif "assign a gradient" in str(wrong.error):
-        wrong.hint = (
-            "The mean lies on device 0; a gradient has to be on the device of its"
-            " parameter: mean.to(parameter.device)."
-        )
+        wrong.hint = _TEXTS.hint("mean stays")
     raise wrong
 
 

@@ -8,19 +8,17 @@ from torch import nn
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import near
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge.e3_1 import draw_transfers
 from course_lib.exercises.observe.e3_3 import Scaled, observe, sizes
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
 
+_TEXTS = Texts("3.3")
 _OFF = 0.001  # of the bytes
 _KINDS = ("DataParallel", "DDP")
-_LOOK = (
-    "Look at the row of device 0 in the lesson's matrix: weights and buffers to each"
-    " other device, shares of the batch, gradients of outputs.",
-    "A rank sends (n − 1)/n of the bytes of all gradients, twice.",
-)
+_STEPS = ((4, 64), (2, 100), (8, 64), (3, 96), (5, 60))  # devices, samples
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -28,59 +26,58 @@ def cases(seed: int) -> Iterator[Case]:
 
     Expected are the bytes of what they are about.
     """
-    steps = ((4, 64), (2, 100), (8, 64), (3, 96), (5, 60))  # devices, samples
+    steps, numbers, first = _STEPS, random.Random(seed), 100 * seed
     if seed:
-        numbers = random.Random(seed)
         counts = numbers.sample((3, 4, 5, 6, 7), 3) + numbers.sample((3, 5, 6), 2)
         steps = [(count, count * numbers.randint(9, 24)) for count in counts]
-    makers = (_plain, _plain, _with_norm, _in_float64, _of_bytes)
-    for make, (count, batch) in zip(makers, steps):
-        images, labels = baseline.samples(100 * seed + batch)
-        name, model, images = make(seed, images[100 * seed :])
-        given = {"name": name, "model": model, "images": images, "devices": count}
+    for (count, batch), (name, model, as_given) in zip(steps, _networks(seed)):
+        images, labels = (part[first:] for part in baseline.samples(first + batch))
+        given = {"name": name, "model": model, "images": as_given(images)}
         with torch.no_grad():
-            expected = sizes(model, images, model(images), count)
-        yield Case(given | {"labels": labels[100 * seed :]}, expected=expected)
+            outputs = model(given["images"])
+        expected = sizes(model, given["images"], outputs, count)
+        yield Case(given | {"devices": count, "labels": labels}, expected=expected)
 
 
-def _plain(seed, images):
-    return "the network", baseline.network(seed), images
-
-
-def _with_norm(seed, images):
-    return "the network with BatchNorm", baseline.network_with_norm(seed), images
-
-
-def _in_float64(seed, images):
-    model = baseline.network(seed).double()
-    return "the network in float64", model, images.double()
-
-
-def _of_bytes(seed, images):
-    model = nn.Sequential(Scaled(), *baseline.network(seed))
-    return "the network with images in bytes", model, (255 * images).byte()
+def _networks(seed):
+    """What each step is called and trains, and how images come to it."""
+    plain, with_norm = baseline.network(seed), baseline.network_with_norm(seed)
+    as_floats, double = torch.Tensor.float, baseline.network(seed).double()
+    of_bytes = nn.Sequential(Scaled(), *baseline.network(seed))
+    return (
+        ("the network", plain, as_floats),
+        ("the network", plain, as_floats),
+        ("the network with BatchNorm", with_norm, as_floats),
+        ("the network in float64", double, torch.Tensor.double),
+        ("the network with images in bytes", of_bytes, lambda x: (255 * x).byte()),
+    )
 
 
 def judge(case: Case, seen) -> str:
     """Compare both numbers with what DataParallel sent, and with a ring."""
     [rank] = seen
-    pair = _pair(rank["returned"])
-    given, count = case.given, case.expected["devices"]
-    where = f"{given['name']}, {len(given['images'])} samples on {count} devices"
+    given, pair = case.given, _pair(rank["returned"])
+    on = f"on {given['devices']} devices"
+    where = f"{given['name']}, {len(given['images'])} samples {on}"
     if pair is None:
-        raise Wrong(
-            f"{where}: returned {shown(rank['returned'])}, expected two numbers",
-            "Return a pair: bytes for DataParallel first, for DDP second.",
-        )
+        raise _TEXTS.wrong("no pair", where=where, returned=shown(rank["returned"]))
+    trace = rank["baseline"]["trace"]
     for kind, right in enumerate(_right(case.expected)):
         expected = sum(right[name] * case.expected[name] for name in right)
-        trace = rank["baseline"]["trace"]
         # on real GPUs NCCL's kernels move weights and gradients: no copies to count
         if not kind and trace.source.startswith("modelled"):
             expected = sum(trace.copied(source=trace.ranks[0]))
         if not near(pair[kind], expected, _OFF * expected):
-            raise _miscounted(rank, case, where, kind=kind, numbers=(pair, expected))
-    return f"{given['name']} on {count} devices"
+            counts = _counts(rank, kind, found=pair[kind])
+            raise _TEXTS.wrong(
+                _KINDS[kind],
+                where=where,
+                answered=_said(pair[kind]),
+                expected=_said(expected),
+                told=_told(pair[kind], counts, right, of=case.expected),
+                clue={"kind": kind, **counts},
+            )
+    return f"{given['name']} {on}"
 
 
 def _pair(value):
@@ -99,47 +96,38 @@ def _right(of):
     return parallel, {"parameters": 2 * share, "buffers": 0, "images": 0, "outputs": 0}
 
 
-def _miscounted(rank, case, where, *, kind, numbers):
-    """What differs in the number of a kind: how often a byte of each thing counts."""
-    pair, expected = numbers
-    right, found = _right(case.expected)[kind], pair[kind]
-    probes = {name: _pair(value) for name, value in rank["probes"].items()}
-    counts = dict.fromkeys(right)
+def _counts(rank, kind, *, found):
+    """How often a number counts a byte of each thing; by what more devices multiply it.
+
+    None where the answer gave no numbers for a step with more of that.
+    """
+    counts, probes = {}, {name: _pair(two) for name, two in rank["probes"].items()}
+    more = probes.pop("devices")
     for name, probe in probes.items():
-        if name in counts and probe and rank["extra"][name]:
-            count = (probe[kind] - found) / rank["extra"][name]
-            counts[name] = round(count, 5)
-    more = probes["devices"]
-    doubled = more and more[kind] / max(1e-9, abs(found))
-    hint = _LOOK[kind]
+        extra = rank["extra"][name]
+        known = probe is not None and extra
+        counts[name] = round((probe[kind] - found) / extra, 5) if known else None
+    return counts | {"doubled": more and more[kind] / max(1e-9, abs(found))}
+
+
+def _told(found, counts, right, *, of):
+    """What a number counts too often or too rarely, and what else is in it."""
+    off, rest = [], 0
     if None not in counts.values():
-        hint = _counted(found, counts, right, of=case.expected) + hint
-    if not found:
-        hint = f"Nothing is counted: before a step there is no `.grad` yet. {hint}"
-    elif doubled == 1:
-        hint = f"This number is the same for more devices: use `n`. {hint}"
-    return Wrong(
-        f"{_KINDS[kind]}, {where}: {_said(found)} bytes, expected {_said(expected)}",
-        hint,
-        clue={"kind": kind, **counts, "doubled": doubled},
-    )
-
-
-def _counted(found, counts, right, *, of):
-    """Which bytes count too often or too rarely in a number, and what else is in it."""
-    off = [
-        f"each byte of {name} {counts[name]:.4g} times ({right[name]:.4g} are right)"
-        for name in right
-        if abs(counts[name] - right[name]) > 0.01
-    ]
-    rest = found - sum(counts[name] * of[name] for name in counts)
-    told = f"This number counts {listed(off)}. " if off else ""
-    if abs(rest) > 0.005 * abs(found):
-        told += (
-            f"Beside parameters, buffers, images and outputs it counts {_said(rest)}"
-            " bytes of something else. "
-        )
-    return told
+        off = [
+            f"each byte of {name} {counts[name]:.4g} times ({times:.4g} are right)"
+            for name, times in right.items()
+            if abs(counts[name] - times) > 0.01
+        ]
+        rest = found - sum(counts[name] * of[name] for name in right)
+    hints = {
+        "nothing": not found,
+        "same": counts["doubled"] == 1,
+        "counts": off,
+        "rest": abs(rest) > 0.005 * abs(found),
+    }
+    fill = {"off": listed(off or [""]), "rest": _said(rest)}
+    return "".join(f"{_TEXTS.hint(h, **fill)} " for h, true in hints.items() if true)
 
 
 def _said(count):
