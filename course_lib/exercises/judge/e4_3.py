@@ -162,30 +162,21 @@ def _judge_mode(rank, seen):
 
 def failed(case: Case, wrong: Failed) -> str:
     """Say what ranks that failed, or waited in vain, have to do with the file."""
-    error = wrong.error
-    if name := _why_failed(error):
+    error, kind, said = wrong.error, wrong.error.kind, str(wrong.error)
+    in_ddp = any(frame.file.endswith(_DDP) for frame in error.where.get(0, ()))
+    signs = {
+        "inside DDP": in_ddp,
+        "other lines": kind in STUCK and len(own_lines(error)) > 1,
+        "half written": "PytorchStreamReader" in said or kind in _HALF,
+        "not written": kind == "FileNotFoundError" and error.rank,
+        "plain names": 'Missing key(s) in state_dict: "module.' in said,
+        "DDP names": kind == "RuntimeError" and "module." in said,
+        "send": kind == "UnboundLocalError" and error.rank,
+        "plain": kind == "UnpicklingError",
+    }
+    if name := next(filter(signs.get, signs), None):
         wrong.hint = _TEXTS.hint(name, rank=error.rank)
     raise wrong
-
-
-def _why_failed(error):
-    """The name of a hint, or None."""
-    said, kind = str(error), error.kind
-    if any(frame.file.endswith(_DDP) for frame in error.where.get(0, ())):
-        return "inside DDP"
-    if kind in STUCK and len(own_lines(error)) > 1:
-        return "other lines"
-    if "PytorchStreamReader" in said or kind in _HALF:
-        return "half written"
-    if kind == "FileNotFoundError" and error.rank:
-        return "not written"
-    if 'Missing key(s) in state_dict: "module.' in said:
-        return "plain names"
-    if kind == "RuntimeError" and "module." in said:
-        return "DDP names"
-    if kind == "UnboundLocalError" and error.rank:
-        return "send"
-    return "plain" if kind == "UnpicklingError" else None
 
 
 EXERCISE = Exercise(

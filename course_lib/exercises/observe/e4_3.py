@@ -1,7 +1,7 @@
 """Exercise 4.3, in a rank: an evaluation and a save in the middle of a training."""
 
 import copy
-import os
+import operator
 import sys
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import TensorDataset
 
-from course_lib.exercises.compare import group
+from course_lib.exercises.compare import group, state_of
 from course_lib.exercises.observe.slow_saves import slow_saves
 from course_lib.exercises.spies import Work
 from course_lib.exercises.values import plain
 
 
-class Evaluation(Work):
+class _Evaluation(Work):
     """Counts in a block; `modes` says of each BatchNorm whether it was in training.
 
     `sources` has the ranks that broadcast, `whole` says if it was a whole number.
@@ -27,15 +27,14 @@ class Evaluation(Work):
         super().__init__(model)
         self.modes, self.sources, self.whole = [], [], False
 
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        if operator.overloadpacket is ops.aten.native_batch_norm:
+    def note_pass(self, packet, args):
+        super().note_pass(packet, args)
+        if packet is ops.aten.native_batch_norm:
             self.modes.append(args[5])
-        if operator.overloadpacket is ops.c10d.broadcast_:
+        if packet is ops.c10d.broadcast_:
             self.sources.append(args[2])
-            self.whole |= any(
-                sent.numel() == 1 and not sent.is_floating_point() for sent in args[0]
-            )
-        return super().__torch_dispatch__(operator, types, args, kwargs)
+            numbers = [sent for sent in args[0] if sent.numel() == 1]
+            self.whole |= not all(map(torch.is_floating_point, numbers))
 
 
 def observe(rank, world_size, answer, given):
@@ -46,18 +45,16 @@ def observe(rank, world_size, answer, given):
     with group(rank, world_size) as device:
         model = DDP(given["model"].to(device))
         # a backward on other data per rank: now the running statistics differ, too
-        own = images[rank::world_size].to(device), labels[rank::world_size].to(device)
+        own = [part[rank::world_size].to(device) for part in given["data"]]
         cross_entropy(model(own[0]), own[1]).backward()
-        baseline, parameters = (
-            _measured(model, images, labels),
-            list(model.parameters()),
-        )
-        read, work = _reads(path), Evaluation(model.module)
+        before, parameters = _measured(model, images, labels), list(model.parameters())
+        read, work = _reads(path), _Evaluation(model.module)
         with slow_saves(answer, saving, seconds=given["pause"]) as saves, work:
             accuracy = answer(rank, model, TensorDataset(images, labels), str(path))
         # at once, before rank 0 goes on
         there = path.exists() and not saving.exists()
-        kept = all(map(_same, parameters, model.parameters()))
+        kept = all(map(operator.is_, model.parameters(), parameters))
+        trainable = kept and all(one.requires_grad for one in parameters)
         return {
             "returned": plain(accuracy),
             "there": there,
@@ -69,18 +66,18 @@ def observe(rank, world_size, answer, given):
             "sources": work.sources,
             "whole": work.whole,
             "training": all(module.training for module in model.modules()),
-            "trainable": kept and torch.is_grad_enabled(),
-            "after": _state(model),
-            "baseline": baseline,
+            "trainable": trainable and torch.is_grad_enabled(),
+            "after": state_of(model.module),
+            "baseline": before,
         }
 
 
 def _measured(model, images, labels):
     """The state of a model, and how many samples it gets right."""
-    state, plain_model = _state(model), copy.deepcopy(model.module).cpu().eval()
+    plain_model = copy.deepcopy(model.module).cpu().eval()
     with torch.no_grad():
         right = (plain_model(images).argmax(1) == labels).sum().item()
-    return {"state": state, "right": right, "count": len(labels)}
+    return {"state": state_of(plain_model), "right": right, "count": len(labels)}
 
 
 def _reads(path):
@@ -95,19 +92,11 @@ def _reads(path):
     return reads
 
 
-def _same(one, other):
-    return one is other and other.requires_grad
-
-
-def _state(model):
-    return {n: value.cpu().clone() for n, value in model.module.state_dict().items()}
-
-
 def _content(path):
     """A state dict, or what a file holds instead."""
-    if not os.path.exists(path):
-        return "nothing"
     try:
         return plain(torch.load(path, map_location="cpu", weights_only=True))
+    except FileNotFoundError:
+        return "nothing"
     except Exception:
         return "no plain state dict"

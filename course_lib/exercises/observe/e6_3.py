@@ -1,5 +1,7 @@
 """Exercise 6.3, in a rank: noise scales measured with DDP, and what they cost."""
 
+import functools
+
 import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -19,35 +21,31 @@ def observe(rank, world_size, answer, given):
 
     One has images and labels of all ranks, and the size of a rank's batch.
     """
-    place = rank, world_size
     with group(rank, world_size) as device:
         # all before the first call: no collective of the check stands between two
-        models = [_model(device) for _ in given["measurements"]]
-        pairs = zip(models, given["measurements"])
-        return {"measured": [_measure(answer, place, *pair) for pair in pairs]}
+        networks = [baseline.network().to(device) for _ in given["measurements"]]
+        on = [device] if device.type == "cuda" else None
+        models = [DDP(net, device_ids=on, bucket_cap_mb=_BUCKET) for net in networks]
+        measured = []
+        for model, (images, labels, size) in zip(models, given["measurements"]):
+            parts = zip(images.to(device).split(size), labels.to(device).split(size))
+            batches = list(parts)[rank::world_size]
+            ask = functools.partial(answer, rank, world_size, model, list(batches))
+            found = _watched(ask, model.module)
+            measured.append(found | {"baseline": costs(size) * len(batches)})
+        return {"measured": measured}
 
 
-def _model(device):
-    on = [device] if device.type == "cuda" else None
-    network = baseline.network().to(device)
-    return DDP(network, device_ids=on, bucket_cap_mb=_BUCKET)
-
-
-def _measure(answer, place, model, data):
-    rank, world_size = place
-    start, (images, labels, size) = state_of(model.module), data
-    device = next(model.parameters()).device
-    parts = (part.to(device).split(size) for part in (images, labels))
-    batches = list(zip(*parts))[rank::world_size]
-    with _Work(model.module) as work:
-        value = answer(rank, world_size, model, list(batches))
+def _watched(ask, network):
+    start = state_of(network)
+    with _Work(network) as work:
+        value = ask()
     return {
         "returned": plain(value),
         "type": type(value).__name__,
-        "moved": gap(start, state_of(model.module)) > 0,
+        "moved": gap(start, state_of(network)) > 0,
         "flops": sum(work.flops.values()),
         "sent": work.sent,
-        "baseline": costs(size) * len(batches),
     }
 
 
@@ -63,14 +61,12 @@ def costs(size):
 class _Work(Work):
     """Counts also the numbers that a rank hands to collectives."""
 
-    def __init__(self, model):
-        super().__init__(model)
-        self.sent = 0
+    sent = 0
 
-    def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
-        name = operator.overloadpacket.__name__
-        if operator.namespace == "c10d" and name != "barrier":
+    def note_pass(self, packet, args):
+        super().note_pass(packet, args)
+        space, name = str(packet).split(".")
+        if space == "c10d" and name != "barrier":
             sent = args[_SENT.get(name, 0)]
-            sent = [sent] if torch.is_tensor(sent) else sent
-            self.sent += sum(part.numel() for part in sent if torch.is_tensor(part))
-        return super().__torch_dispatch__(operator, _types, args, kwargs)
+            parts = [sent] if torch.is_tensor(sent) else sent
+            self.sent += sum(part.numel() for part in parts if torch.is_tensor(part))
