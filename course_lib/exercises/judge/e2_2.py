@@ -31,7 +31,7 @@ def cases(seed: int) -> Iterator[Case]:
     Expected are the gradient of each micro-batch's mean loss, and its share.
     """
     for sizes in _SPLITS if not seed else _drawn(random.Random(seed)):
-        model, parts = _network(seed), _microbatches(sizes, 40 * seed)
+        model, parts = network(seed, 2), _microbatches(sizes, 40 * seed)
         each = [gradient(model, cross_entropy(model(x), y)) for x, y in parts]
         shares = [size / sum(sizes) for size in sizes]
         given = {"model": model, "microbatches": parts}
@@ -47,11 +47,12 @@ def _drawn(numbers):
     return even, uneven, (numbers.randint(5, 20),), small
 
 
-def _network(seed):
+def network(seed: int, convolutions: int) -> nn.Module:
     """Much more to remember for a sample than there are parameters."""
     with baseline.seeded(seed):
-        layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()]
-        layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()]
+        layers = []
+        for channels in [1] + [8] * (convolutions - 1):
+            layers += [nn.Conv2d(channels, 8, 3, padding=1), nn.ReLU()]
         return nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(32, 10))
 
 
