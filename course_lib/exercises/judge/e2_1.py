@@ -3,30 +3,28 @@
 import copy
 import random
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, apart, gap, largest
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge.e2_2 import (
     gradient,
+    network,
     refuse_more_at_once,
     refuse_other_work,
     weighed,
 )
 from course_lib.exercises.observe.e2_1 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import many, size
 
+_TEXTS = Texts("2.1")
 _STEPS, _BATCH = 4, 48
-_CUT = (
-    "`chunk(k)` gives k equal parts, `split(k)` parts of k samples. Cut images and"
-    " labels into `num_microbatches` parts, and step after all of them."
-)
 _SHARE = 5  # 8 micro-batches may need a fifth of the memory of a whole batch
 
 
@@ -41,34 +39,9 @@ def cases(seed: int) -> Iterator[Case]:
     sgd = partial(torch.optim.SGD, lr=0.5)
     moving = partial(torch.optim.SGD, lr=0.2, momentum=0.9)
     for parts, optimizer in ((8, sgd), (more if seed else 4, moving)):
-        given = {"model": _network(seed), "optimizer": optimizer, "batches": batches}
+        given = {"model": network(seed, 6), "optimizer": optimizer, "batches": batches}
         given["parts"] = parts
         yield Case(given, expected=_trained(given))
-
-
-def _network(seed):
-    """A convolutional network with much more to remember than parameters."""
-    with baseline.seeded(seed):
-        layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()]
-        for _ in range(5):
-            layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()]
-        return nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(32, 10))
-
-
-def judge(case: Case, seen) -> str:
-    """Compare weights, then the optimizer, the losses, the work and the memory."""
-    [rank] = seen
-    weights, losses = case.expected
-    _judge_weights(case.given, rank, weights)
-    _judge_optimizer(rank)
-    _judge_losses(case.given, rank, losses)
-    refuse_other_work(rank, rank["baseline"], rank["device"])
-    _refuse_other_parts(rank["passes"], _BATCH // case.given["parts"])
-    _refuse_memory(case.given, rank)
-    return (
-        f"{case.given['parts']} micro-batches at a peak of {size(rank['peak'])} in"
-        f" place of {size(rank['baseline']['whole'])}"
-    )
 
 
 def _trained(given):
@@ -85,118 +58,93 @@ def _trained(given):
     return {n: p.detach() for n, p in model.named_parameters()}, losses
 
 
+def judge(case: Case, seen) -> str:
+    """Compare weights, then the optimizer, the losses, the work and the memory."""
+    [rank] = seen
+    weights, losses = case.expected
+    parts, whole = case.given["parts"], rank["baseline"]["whole"]
+    _judge_weights(case.given, rank, weights)
+    _judge_optimizer(rank)
+    _judge_losses(rank, [sum(means) / parts for means in losses])
+    refuse_other_work(rank, rank["baseline"], rank["device"])
+    _judge_parts(rank["passes"], _BATCH // parts)
+    # on CUDA the workspaces of libraries may be larger than all activations
+    allowed = max(1.4 * rank["baseline"]["peak"], whole / _SHARE if parts == 8 else 0)
+    if rank["peak"] > allowed:
+        fill = {"parts": parts, "peak": size(rank["peak"]), "allowed": size(allowed)}
+        clue = {"peak": rank["peak"] / rank["baseline"]["peak"]}
+        raise _TEXTS.wrong("memory", clue=clue, **fill)
+    peaks = f"{size(rank['peak'])} in place of {size(whole)}"
+    return f"{parts} micro-batches at a peak of {peaks}"
+
+
 def _judge_weights(given, rank, expected):
     off = gap(rank["weights"], expected)
     if off <= CLOSE:
         return
-    most = max(rank["passes"], default=0)
-    raise Wrong(
-        f"after {_STEPS} batches in {given['parts']} micro-batches the weights differ"
-        f" from those of whole batches by {off:.2g}, expected at most {CLOSE:g}",
-        _why(given, rank),
-        clue=apart(rank["weights"], expected),
-        also={"steps": rank["steps"], "passes": len(rank["passes"]), "most": most},
-    )
+    passes = {"passes": len(rank["passes"]), "most": max(rank["passes"], default=0)}
+    clue, also = apart(rank["weights"], expected), {"steps": rank["steps"], **passes}
+    fill = {"batches": _STEPS, "parts": given["parts"], "off": off, "most": CLOSE}
+    wrong = _TEXTS.wrong("weights", clue=clue, also=also, **fill)
+    wrong.hint = _why(given, rank)
+    raise wrong
 
 
 def _why(given, rank):
-    """What was counted and differs, the most telling first."""
-    passes, steps, wanted = rank["passes"], rank["steps"], _BATCH // given["parts"]
+    """The hint for what was counted and differs, the most telling first."""
+    passes, steps, samples = rank["passes"], rank["steps"], _BATCH // given["parts"]
     if not passes:
-        return "No micro-batch goes through the model on its device."
-    if set(passes) != {wanted}:
-        most = many(next(n for n in passes if n != wanted), "sample")
-        return f"{most} went through the model at once, not {wanted}. {_CUT}"
+        return _TEXTS.hint("no passes")
+    if others := [many(n, "sample") for n in passes if n != samples]:
+        return _TEXTS.hint("other parts", at_once=others[0], samples=samples)
     if steps != _STEPS:
-        return (
-            f"The given optimizer took {many(steps, 'step')} for {_STEPS} batches: one"
-            " for each, after all of its micro-batches."
-        )
+        return _TEXTS.hint("other steps", steps=many(steps, "step"), batches=_STEPS)
     if not any(grad.any() for grad in rank["first"].values()):
-        return (
-            "At the step all gradients are gone: zero_grad stands between backward and"
-            " step. Call it before the loop over micro-batches."
-        )
-    return (
-        f"{_first_step(given, rank)} One zero_grad and one step for each batch, in this"
-        " order."
-    )
+        return _TEXTS.hint("gone")
+    each = _first_gradients(given["model"], given["batches"][0], given["parts"])
+    mean = {name: sum(part[name] for part in each) / len(each) for name in each[0]}
+    differences = apart(rank["first"], mean)
+    if not differences:
+        return _TEXTS.hint("some without")
+    off = largest(differences) / largest(mean)
+    if off <= CLOSE:
+        return _TEXTS.hint("later")
+    shares = [1 / len(each)] * len(each)
+    counts = weighed(rank["first"], each, shares, off=off, noun="mean losses")
+    return _TEXTS.hint("first step", counts=counts)
 
 
-def _first_step(given, rank):
-    """What the gradient of the first step is made of, if it is not the right one."""
-    model, parts = given["model"], given["parts"]
-    pairs = zip(*(part.chunk(parts) for part in given["batches"][0]))
-    each = [gradient(model, cross_entropy(model(x), y)) for x, y in pairs]
-    if rank["first"].keys() != each[0].keys():
-        return "At the first step some parameters have no gradient."
-    mean = {name: sum(part[name] for part in each) / parts for name in each[0]}
-    off = gap(rank["first"], mean) / largest(mean)
-    if not CLOSE < off < float("inf"):
-        return "The gradient of the first step is right, later ones are not."
-    shares = [1 / parts] * parts
-    return weighed(rank["first"], each, shares, off=off, noun="mean losses")
+@lru_cache(maxsize=2)
+def _first_gradients(model, batch, parts):
+    pairs = zip(*(part.chunk(parts) for part in batch))
+    return [gradient(model, cross_entropy(model(x), y)) for x, y in pairs]
 
 
 def _judge_optimizer(rank):
     before, after = rank["settings"]
     if after != before:
-        raise Wrong(
-            "the weights are right, but the optimizer's settings have changed: its"
-            f" learning rate is {after[0]['lr']:g} now, expected {before[0]['lr']:g}",
-            "A smaller rate hides a gradient that is too large, and stays for the rest"
-            " of the training. Leave the rate, divide the losses.",
-        )
+        raise _TEXTS.wrong("settings", now=after[0]["lr"], rate=before[0]["lr"])
     if rank["steps"] != _STEPS:
-        raise Wrong(
-            f"the weights are right, but the given optimizer took {rank['steps']}"
-            f" steps, expected {_STEPS}",
-            "Call step on `optimizer`, which is given. One of your own knows neither"
-            " its learning rate nor its momentum.",
-        )
+        raise _TEXTS.wrong("other optimizer", steps=rank["steps"], batches=_STEPS)
 
 
-def _judge_losses(given, rank, parts):
-    wanted = f"expected a list of {_STEPS} numbers"
+def _judge_losses(rank, expected):
     returned = rank["returned"]
     if not isinstance(returned, list | tuple):
-        raise Wrong(
-            f"the training is right, but it returned {shown(returned)}, {wanted}",
-            "Return the mean loss of each batch in a list.",
-        )
+        raise _TEXTS.wrong("no list", returned=shown(returned), batches=_STEPS)
     if rank["graphs"]:
-        raise Wrong(
-            f"the training is right, but the losses still carry their graphs, {wanted}",
-            "A logged loss with a graph keeps alive all that backward needs. Log"
-            " `loss.item()`, or `loss.detach()`.",
-        )
+        raise _TEXTS.wrong("graphs", batches=_STEPS)
     if any(map(torch.is_tensor, returned)):
-        raise Wrong(
-            "the training is right, but the losses are tensors, expected plain numbers",
-            "A tensor of one number stays on its device. `loss.item()` makes a plain"
-            " number of it.",
-        )
+        raise _TEXTS.wrong("tensors")
     found = list(map(number_of, returned))
-    expected = [sum(losses) / given["parts"] for losses in parts]
+    complete = len(found) == len(expected) and None not in found
+    off = [one - other for one, other in zip(found, expected)] if complete else []
     # a number rounded to three digits is fine for a log
-    if len(found) == len(expected) and all(
-        one is not None and abs(one - other) <= 1e-3 * other
-        for one, other in zip(found, expected)
-    ):
+    if complete and all(abs(one) <= 1e-3 * loss for one, loss in zip(off, expected)):
         return
-    raise Wrong(
-        f"the training is right, but the logged losses are {_listed(found)},"
-        f" expected {_listed(expected)}",
-        "One number for each batch, in order: the mean of its micro-batches' losses,"
-        " before the step.",
-        clue={"off": _differences(found, expected)},
-    )
-
-
-def _differences(found, expected):
-    if len(found) != len(expected) or None in found:
-        return len(found)
-    return [one - other for one, other in zip(found, expected)]
+    fill = {"logged": _listed(found), "expected": _listed(expected)}
+    clue = {"off": off if complete else len(found)}
+    raise _TEXTS.wrong("losses", clue=clue, **fill)
 
 
 def _listed(numbers):
@@ -204,30 +152,11 @@ def _listed(numbers):
     return f"[{listed}{', …' if len(numbers) > 4 else ''}]"
 
 
-def _refuse_other_parts(passes, wanted):
-    refuse_more_at_once(passes, wanted)
-    if passes and min(passes) < wanted:
-        raise Wrong(
-            f"{many(min(passes), 'sample')} went through the model at once, expected"
-            f" {wanted}",
-            _CUT,
-        )
-
-
-def _refuse_memory(given, rank):
-    # on CUDA the workspaces of libraries may be larger than all activations
-    allowed = 1.4 * rank["baseline"]["peak"]
-    if given["parts"] == 8:
-        allowed = max(allowed, rank["baseline"]["whole"] / _SHARE)
-    if rank["peak"] > allowed:
-        raise Wrong(
-            f"the peak with {given['parts']} micro-batches was {size(rank['peak'])},"
-            f" expected at most {size(allowed)}",
-            "The weights are right, but the graph of one micro-batch is still there"
-            " when the next one starts. Who keeps it? retain_graph=True, or a list or a"
-            " sum of losses that still have their graphs.",
-            clue={"peak": rank["peak"] / rank["baseline"]["peak"]},
-        )
+def _judge_parts(passes, samples):
+    refuse_more_at_once(passes, samples)
+    least = min(passes, default=samples)
+    if least < samples:
+        raise _TEXTS.wrong("small parts", least=many(least, "sample"), samples=samples)
 
 
 def draw(case: Case, seen):

@@ -8,11 +8,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, largest
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.compare import CLOSE, apart, largest
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e2_2 import observe
-from course_lib.text import listed, many, size
+from course_lib.exercises.texts import Texts
+from course_lib.text import listed, size
 
+_TEXTS = Texts("2.2")
 # the second split, whose first is neither largest nor last, tells more mistakes
 # apart, the last one how many wait in memory
 _SPLITS = ((8, 8, 8, 6), (5, 1, 20, 8, 3), (16,), (4, 5, 3, 4, 5, 4, 3, 5))
@@ -29,7 +31,7 @@ def cases(seed: int) -> Iterator[Case]:
     Expected are the gradient of each micro-batch's mean loss, and its share.
     """
     for sizes in _SPLITS if not seed else _drawn(random.Random(seed)):
-        model, parts = _network(seed), _microbatches(sizes, 40 * seed)
+        model, parts = network(seed, 2), _microbatches(sizes, 40 * seed)
         each = [gradient(model, cross_entropy(model(x), y)) for x, y in parts]
         shares = [size / sum(sizes) for size in sizes]
         given = {"model": model, "microbatches": parts}
@@ -45,11 +47,12 @@ def _drawn(numbers):
     return even, uneven, (numbers.randint(5, 20),), small
 
 
-def _network(seed):
+def network(seed: int, convolutions: int) -> nn.Module:
     """Much more to remember for a sample than there are parameters."""
     with baseline.seeded(seed):
-        layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()]
-        layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()]
+        layers = []
+        for channels in [1] + [8] * (convolutions - 1):
+            layers += [nn.Conv2d(channels, 8, 3, padding=1), nn.ReLU()]
         return nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(32, 10))
 
 
@@ -79,54 +82,46 @@ def judge_gradient(rank: dict, each, shares, *, where: str, noun: str) -> None:
 
     `noun` is what each gradient is of, and `shares` what it counts in a right answer.
     """
+    found, names, passes = rank["grads"], list(each[0]), {"passes": rank["passes"]}
     if rank["moved"]:
-        raise Wrong(
-            f"{where}: the weights have changed",
-            "Only gradients are asked for: no optimizer step here.",
-        )
-    found, names = rank["grads"], list(each[0])
-    if rank["without"]:
-        raise _missing(rank, names, where)
-    if any(found[name].shape != each[0][name].shape for name in names):
-        raise Wrong(
-            f"{where}: the gradients have other shapes than the parameters",
-            "Let backward fill `.grad`: it has the shape of its parameter.",
+        raise _TEXTS.wrong("moved", where=where)
+    if missing := rank["without"]:
+        fill = {"count": len(missing), "all": len(names), "first": missing[0]}
+        clue = {"without": len(missing) / len(names)}
+        why = _why_none(rank, len(names))
+        raise _TEXTS.wrong(
+            "no gradient", why=why, clue=clue, also=passes, where=where, **fill
         )
     expected = {n: sum(s * g[n] for s, g in zip(shares, each)) for n in names}
-    apart = {name: found[name] - expected[name] for name in names}
+    differences = apart(found, expected)
+    if not differences:
+        raise _TEXTS.wrong("other shapes", where=where)
     # relative to the largest entry, for gradients may be small
-    off = largest(apart) / largest(expected)
+    off = largest(differences) / largest(expected)
     if off <= CLOSE:
         return
-    told = f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off" if off < 1e6 else "far off"
-    most = f"{100 * CLOSE:g}\N{NO-BREAK SPACE}%"
-    raise Wrong(
-        f"{where}: the gradient is {told if off == off else 'no number (nan)'},"
-        f" expected at most {most}",
-        weighed(found, each, shares, off=off, noun=noun),
-        clue={"apart": apart, "grads": {name: found[name] for name in names}},
-        also={"passes": rank["passes"]},
-    )
+    fill = {
+        "off": f"{100 * off:.2f}\N{NO-BREAK SPACE}%",
+        "most": f"{100 * CLOSE:g}\N{NO-BREAK SPACE}%",
+    }
+    clue = {"apart": differences, "grads": found}
+    wrong = _TEXTS.wrong(_how_far(off), clue=clue, also=passes, where=where, **fill)
+    wrong.hint = weighed(found, each, shares, off=off, noun=noun)
+    raise wrong
 
 
-def _missing(rank, names, where):
-    count = len(rank["without"])
-    hint = (
-        "Gradients belong in `.grad` of the parameters of `model` itself, not of a copy"
-        " and not in what is returned. And zero_grad after the loop wipes out what"
-        " backward has added up."
-    )
+def _why_none(rank, parameters):
+    """The name of the hint for parameters without gradient."""
     if not rank["passes"]:
-        hint = "No sample went through the model on its device. Were all left out?"
-    elif count < len(names):
-        hint = "Every parameter is trained. Is one frozen, or cut off by detach()?"
-    return Wrong(
-        f"{where}: {count} of {many(len(names), 'parameter')} have no gradient in"
-        f" `.grad`, the first is {rank['without'][0]}",
-        hint,
-        clue={"without": count / len(names)},
-        also={"passes": rank["passes"]},
-    )
+        return "left out"
+    return "frozen" if len(rank["without"]) < parameters else "elsewhere"
+
+
+def _how_far(off):
+    """The name of the sentence for a relative error."""
+    if off != off:
+        return "no number"
+    return "off" if off < 1e6 else "far off"
 
 
 def weighed(
@@ -140,33 +135,17 @@ def weighed(
     vectors = [_flat(part, each[0]) for part in each]
     target, matrix = _flat(found, each[0]), torch.stack(vectors, 1)
     if not target.isfinite().all():
-        return (
-            "Is a number divided by 0, or a loss far too large? One of the"
-            f" {of} may have nothing to average."
-        )
+        return _TEXTS.hint("not finite", of=of)
     if not target.any():
-        return (
-            "All gradients are 0. Is zero_grad called after backward, or a weight"
-            " rounded down to 0 by `//`?"
-        )
+        return _TEXTS.hint("all 0")
     # the usual driver fails where a micro-batch has no gradient
     least = torch.linalg.lstsq(matrix, target[:, None], driver="gelsd")
     counts = least.solution.flatten()
     rest = (matrix @ counts - target).norm() / target.norm()
     if rest < _REST:
-        seen, right = map(_in_words, (counts.tolist(), shares))
-        return (
-            f"In this gradient the {noun} of the {of} count {seen}. Expected: {right}."
-        )
-    if off < _ROUNDED:
-        return (
-            "This is nearly right. Is something rounded, to half precision perhaps, or"
-            " does a sample meet the target of another?"
-        )
-    return (
-        f"No sum of the {of}' {noun} has this gradient. Is the loss another one, is a"
-        " sample left out or used twice, or does it meet the target of another?"
-    )
+        counted, right = map(_in_words, (counts.tolist(), shares))
+        return _TEXTS.hint("counts", noun=noun, of=of, counted=counted, right=right)
+    return _TEXTS.hint("nearly" if off < _ROUNDED else "no sum", noun=noun, of=of)
 
 
 def _in_words(numbers):
@@ -185,56 +164,37 @@ def judge_cost(rank: dict, most: int, *, where: str) -> None:
     A micro-batch has at most `most` samples.
     """
     if rank["changed"]:
-        raise Wrong(
-            f"{where}: the gradient is right, but the micro-batches were overwritten",
-            "Work on copies: what was given is still needed in the next epoch.",
-        )
+        raise _TEXTS.wrong("overwritten", where=where)
     refuse_other_work(rank, rank["baseline"]["one"], rank["device"])
     refuse_more_at_once(rank["passes"], most)
     one, held = (rank["baseline"][way]["peak"] for way in ("one", "all"))
     # gradients may be held once more, and losses in twice the precision
-    peak, allowed = rank["peak"], max(2 * one, (one + held) / 2)
-    if peak > allowed:
-        raise Wrong(
-            f"{where}: the peak was {size(peak)}, expected at most {size(allowed)}; one"
-            f" micro-batch at a time needs {size(one)}",
-            "The gradient is right, but the graphs of several micro-batches wait in"
-            " memory. Call backward right after each forward, and keep no loss or"
-            " output with its graph: gradients add up by themselves.",
-            clue={"peak": peak / one},
-        )
+    allowed = max(2 * one, (one + held) / 2)
+    if rank["peak"] > allowed:
+        sizes = {"peak": rank["peak"], "allowed": allowed, "one": one}
+        fill = {name: size(count) for name, count in sizes.items()}
+        clue = {"peak": rank["peak"] / one}
+        raise _TEXTS.wrong("more memory", clue=clue, where=where, **fill)
 
 
 def refuse_other_work(found: dict, needed: dict, device: str) -> None:
     """Refuse much more work than is needed, less, and work on another device."""
-    total, here = needed["flops"][device], found["flops"].get(device, 0)
-    if here < _LEAST * total:
-        raise Wrong(
-            f"{device} computed {100 * here / total:.0f} % of what the samples need",
-            "The result is right, but it was computed elsewhere. Leave the model on its"
-            " device, and put the micro-batches through it there.",
-        )
-    if sum(found["flops"].values()) > _MOST * total:
-        times = sum(found["flops"].values()) / total
-        raise Wrong(
-            f"the answer computed {times:.2g} times what the samples need",
-            "The result is right, but some of the work is done again. Each sample goes"
-            " once through the model, forward and backward.",
-        )
+    total = needed["flops"][device]
+    here = found["flops"].get(device, 0) / total
+    if here < _LEAST:
+        raise _TEXTS.wrong("less work", device=device, percent=100 * here)
+    times = sum(found["flops"].values()) / total
+    if times > _MOST:
+        raise _TEXTS.wrong("more work", times=times)
 
 
 def refuse_more_at_once(passes: list[int], most: int) -> None:
     """Refuse more samples in one forward pass than a micro-batch has."""
-    if max(passes, default=0) > most:
-        raise Wrong(
-            f"{max(passes)} samples went through the model at once, expected at most"
-            f" {most}",
-            "The result is right, but this needs the memory of more than a micro-batch,"
-            " which accumulation saves. Put one micro-batch at a time through the"
-            " model.",
-            clue={"at_once": max(passes) / most},
-            also={"passes": len(passes)},
-        )
+    at_once = max(passes, default=0)
+    if at_once > most:
+        clue, also = {"at_once": at_once / most}, {"passes": len(passes)}
+        fill = {"at_once": at_once, "most": most}
+        raise _TEXTS.wrong("more at once", clue=clue, also=also, **fill)
 
 
 EXERCISE = Exercise(

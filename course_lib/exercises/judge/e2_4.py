@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from torch import nn
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e2_4 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import size
 
+_TEXTS = Texts("2.4")
 _COUNT, _PASSES = 200, 40  # images, and forward passes that a search may take
 # the micro-batch that shall just fit: more than half of the images, no power of 2; all
 # images for the last
@@ -46,113 +48,70 @@ def _network(seed):
     """A network whose gradients need as much memory as four images do."""
     with baseline.seeded(seed):
         # backward comes last to the large first layer, long after the peak
-        layers = [
-            nn.Flatten(),
-            nn.Linear(64, 256),
-            nn.ReLU(),
-            nn.Unflatten(1, (4, 8, 8)),
-        ]
-        layers += [nn.Conv2d(4, 16, 3, padding=1), nn.ReLU()]
-        layers += [nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()]
-        layers += [nn.AvgPool2d(4), nn.Flatten(), nn.Linear(64, 10)]
-        return nn.Sequential(*layers)
+        layers = [nn.Flatten(), nn.Linear(64, 256), nn.ReLU()]
+        layers.append(nn.Unflatten(1, (4, 8, 8)))
+        for channels in (4, 16):
+            layers += [nn.Conv2d(channels, 16, 3, padding=1), nn.ReLU()]
+        return nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(64, 10))
 
 
 def judge(case: Case, seen) -> str:
     """Compare with a bisection, look at what was tried and at what is left."""
     [rank] = seen
-    found, expected, tried = (
-        rank["returned"],
-        rank["baseline"]["largest"],
-        rank["tried"],
-    )
-    where = f"on a device of {size(rank['baseline']['memory'])}"
-    if isinstance(found, float) and found.is_integer():
-        found = int(found)
-    if type(found) is not int:
-        raise Wrong(
-            f"{where} the answer is {shown(found)}, expected a whole number",
-            "Return the number of images of the largest micro-batch that fits.",
-            clue={"type": type(found).__name__},
+    number, expected = rank["returned"], rank["baseline"]["largest"]
+    fill = {
+        "memory": size(rank["baseline"]["memory"]),
+        "returned": shown(number),
+        "expected": expected,
+        "images": _COUNT,
+        "failed": min((n for n in rank["tried"] if n > expected), default=_COUNT),
+        "passes": len(rank["tried"]),
+        "most": _PASSES,
+        "left": size(rank["left"]),
+    }
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if type(number) is not int:
+        kind = {"type": type(number).__name__}
+        raise _TEXTS.wrong("no whole number", clue=kind, **fill)
+    if number != expected:
+        what = "too many" if number > expected else "too few"
+        raise _TEXTS.wrong(
+            "more than there are" if number > _COUNT else what,
+            why=_why(number, rank),
+            clue=None if rank["elsewhere"] else {"off": number - expected},
+            also={"passes": len(rank["tried"])},
+            number=number,
+            **fill,
         )
-    if found != expected:
-        state = "do not fit" if found > expected else "fit, and more than these"
-        more = f" (there are only {_COUNT})" if found > _COUNT else ""
-        raise Wrong(
-            f"{where} {found} images {state}{more}, expected {expected}",
-            _why(found, rank),
-            clue=None if rank["elsewhere"] else {"off": found - expected},
-            also={"passes": len(tried)},
-        )
-    right = f"{found} is right"
-    _refuse_untried(right, tried)
-    if len(tried) > _PASSES:
-        raise Wrong(
-            f"{right}, but it took {len(tried)} forward passes to find it, expected at"
-            f" most {_PASSES}",
-            "Double the size until it does not fit, then halve the interval between"
-            " what fits and what does not: 8 steps for 256 sizes.",
-        )
-    _refuse_left(right, rank)
-    return str(found)
+    for name, present in _faults(rank).items():
+        if present:
+            raise _TEXTS.wrong(name, number=number, **fill)
+    return str(number)
 
 
-def _refuse_untried(right, tried):
-    if len(tried) < 2:
-        raise Wrong(
-            f"{right}, but {len(tried)} forward passes started on the device, expected"
-            " at least 2",
-            "The number is to be found by trying: micro-batches, forward and backward,"
-            " on the device of the model.",
-        )
-
-
-def _why(found, rank):
-    """The hint for another number, by what was tried."""
-    expected, tried = rank["baseline"]["largest"], set(rank["tried"])
+def _why(number, rank):
+    """The name of the hint for another number, by what was tried."""
+    expected = rank["baseline"]["largest"]
     if rank["elsewhere"]:
-        return (
-            "Tries ran on another device, which has other memory. Use the model's own."
-        )
+        return "elsewhere"
     if rank["moved"]:
-        return "A try must not train: steps change the weights, and Adam needs memory."
-    if found > expected:
-        return (
-            "A try is forward and backward, twice, with gradients kept in between: each"
-            " of these takes memory. Does each try do that, on the device?"
-        )
-    if tried.isdisjoint(range(found + 1, expected + 1)):
-        failed = min((n for n in tried if n > expected), default=_COUNT)
-        return (
-            f"No size between {found} and {failed} was tried. Halve the interval until"
-            " its ends are neighbours."
-        )
-    return (
-        "Sizes failed that do fit, so something else took up memory: images that are"
-        " moved ahead, an error, an output or a copy of the model that is kept. Leave"
-        " the `except` block before the next try: inside it, the failed one is still"
-        " held."
-    )
+        return "trained"
+    if number > expected:
+        return "half a try"
+    skipped = set(rank["tried"]).isdisjoint(range(number + 1, expected + 1))
+    return "stopped early" if skipped else "memory taken"
 
 
-def _refuse_left(right, rank):
-    if rank["moved"]:
-        raise Wrong(
-            f"{right}, but the weights of the model have changed",
-            "A try must not train: no optimizer step.",
-        )
-    if rank["grads"]:
-        raise Wrong(
-            f"{right}, but the gradients of a try are still in the model",
-            "The next training would start with them. Call model.zero_grad() after"
-            " each try, also after one that failed.",
-        )
-    if rank["left"] > 0:
-        raise Wrong(
-            f"{right}, but {size(rank['left'])} more than before are allocated",
-            "Something of a try is still alive: a tensor on the device in a global"
-            " name or in the model.",
-        )
+def _faults(rank):
+    """What is wrong with a search that found the right number, by name."""
+    return {
+        "untried": len(rank["tried"]) < 2,
+        "too many tries": len(rank["tried"]) > _PASSES,
+        "moved": rank["moved"],
+        "gradients": rank["grads"],
+        "left": rank["left"] > 0,
+    }
 
 
 EXERCISE = Exercise(

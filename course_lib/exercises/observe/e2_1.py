@@ -22,10 +22,8 @@ def observe(rank, world_size, answer, given):
 
 def costs(given, device):
     """What whole batches and right accumulation need: bytes at the peak and FLOPs."""
-    whole, own = (
-        _watched(_plain, given, device=device, parts=parts)
-        for parts in (1, given["parts"])
-    )
+    whole = _watched(_plain, given, device=device, parts=1)
+    own = _watched(_plain, given, device=device, parts=given["parts"])
     return {"whole": whole["peak"], "peak": own["peak"], "flops": own["flops"]}
 
 
@@ -36,7 +34,6 @@ def _watched(train, given, *, device, parts):
     steps = []  # the gradients at each, on the CPU, where they cost the device nothing
     optimizer.register_step_pre_hook(lambda *_: steps.append(_grads(model)))
     batches = [tuple(part.clone() for part in pair) for pair in given["batches"]]
-
     work = Work(model)
 
     def call():

@@ -15,43 +15,37 @@ def observe(rank, world_size, answer, given):
 
     `given` has the model and its micro-batches, pairs of samples and targets.
     """
-    device, gpu = one_gpu()
+    device, _ = one_gpu()
     model = given["model"].to(device)
     pairs = [tuple(part.to(device) for part in pair) for pair in given["microbatches"]]
-    copies = [tuple(part.clone() for part in pair) for pair in pairs]
+    parts = [part for pair in pairs for part in pair]
+    copies = [part.clone() for part in parts]
     before = [p.detach().clone() for p in model.parameters()]
     baseline = {
-        "one": _cost(
-            gpu, device, copy.deepcopy(model), lambda m: _one_by_one(m, pairs)
-        ),
-        "all": _cost(gpu, device, copy.deepcopy(model), lambda m: _at_once(m, pairs)),
+        "one": _cost(_one_by_one, copy.deepcopy(model), pairs),
+        "all": _cost(_at_once, copy.deepcopy(model), pairs),
     }
-    cost = _cost(gpu, device, model, lambda m: answer(m, list(pairs)))
-    changed = [
-        not torch.equal(part, other)
-        for pair, others in zip(pairs, copies)
-        for part, other in zip(pair, others)
-    ]
-    moved = any(not torch.equal(*two) for two in zip(before, model.parameters()))
+    cost = _cost(answer, model, list(pairs))
     grads = {name: p.grad for name, p in model.named_parameters()}
-    left = {n: g.detach().cpu() for n, g in grads.items() if torch.is_tensor(g)}
     return cost | {
-        "grads": left,
-        "without": [name for name in grads if name not in left],
-        "moved": moved,
-        "changed": any(changed),
+        "grads": {n: g.detach().cpu() for n, g in grads.items() if g is not None},
+        "without": [name for name, grad in grads.items() if grad is None],
+        "moved": not all(map(torch.equal, before, model.parameters())),
+        "changed": not all(map(torch.equal, copies, parts)),
         "device": str(device),
         "baseline": baseline,
     }
 
 
-def _cost(gpu, device, model, call):
+def _cost(call, model, pairs):
     """FLOPs by device, samples in each pass, and the bytes above those before."""
+    device = pairs[0][0].device
+    gpu = torch.get_device_module(device)
     gc.collect()
     before = gpu.memory_allocated(device)
     gpu.reset_peak_memory_stats(device)
     with Work(model) as work:
-        call(model)
+        call(model, pairs)
     peak = gpu.max_memory_allocated(device) - before
     return {"flops": work.flops, "passes": work.passes, "peak": peak}
 

@@ -1,7 +1,9 @@
 """Exercise 2.4, in a rank: a search for the largest micro-batch, watched."""
 
+import bisect
 import copy
 import gc
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -43,7 +45,9 @@ def costs(given):
     data = given["images"], given["labels"]
     memory = _between(given["model"], data, given["wanted"])
     device, _ = one_gpu(memory)
-    return memory, _largest(copy.deepcopy(given["model"]).to(device), data)
+    model = copy.deepcopy(given["model"]).to(device)
+    sizes = range(1, len(data[0]) + 1)
+    return memory, bisect.bisect(sizes, False, key=partial(_fails, model, data))
 
 
 def _step(model, data, count):
@@ -68,24 +72,13 @@ def _between(model, data, wanted):
     return sum(peaks) // 2 + spare
 
 
-def _largest(model, data):
-    """The largest micro-batch of which two fit after each other, by bisection."""
-    fits, fails = 0, len(data[0]) + 1
-    while fails - fits > 1:
-        count = (fits + fails) // 2
-        if _fits(model, data, count):
-            fits = count
-        else:
-            fails = count
-    return fits
-
-
-def _fits(model, data, count):
-    fits = True
+def _fails(model, data, count):
+    """Whether a device is too small for two such micro-batches after each other."""
     try:
         _step(model, data, count)
         _step(model, data, count)
     except torch.OutOfMemoryError:
-        fits = False
-    model.zero_grad()
-    return fits
+        return True
+    finally:
+        model.zero_grad()
+    return False
