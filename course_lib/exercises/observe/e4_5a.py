@@ -1,16 +1,13 @@
 """Exercise 4.5a, in a rank: a training, and which samples went through its model."""
 
-import copy
-
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.functional import cross_entropy
 from torch.utils.data import DistributedSampler, TensorDataset
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import noted
-from course_lib.exercises.spies import Work
+from course_lib.exercises.observe.e4_5b import costs
 from course_lib.exercises.travel import Travel
 from course_lib.exercises.values import plain
 
@@ -43,8 +40,8 @@ def observe(rank, world_size, answer, given):
     images, labels = given["data"]
     # every rank starts elsewhere: DDP makes them equal
     model = baseline.network(seed=rank)
-    flops = costs(model, images[:1], labels[:1])
-    spy = _Read(copy.deepcopy(model), images)
+    flops = costs([(images[:1], labels[:1])])  # of one sample
+    spy = _Read(model, images)
     with noted(DistributedSampler, "set_epoch") as told, spy:
         data = TensorDataset(images, labels)
         returned = answer(rank, world_size, model, data, given["epochs"])
@@ -60,11 +57,3 @@ def observe(rank, world_size, answer, given):
         "left": not dist.is_initialized(),
         "baseline": {"flops": flops},
     }
-
-
-def costs(model, images, labels):
-    """The FLOPs of these samples."""
-    trial = copy.deepcopy(model)
-    with Work(trial) as work:
-        cross_entropy(trial(images), labels).backward()
-    return sum(work.flops.values())

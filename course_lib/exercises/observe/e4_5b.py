@@ -24,12 +24,12 @@ def observe(rank, world_size, answer, given):
     def step(optimizer, *_):
         if not first["weights"]:
             parameters = [p for g in optimizer.param_groups for p in g["params"]]
-            named = list(zip(baseline.network().state_dict(), parameters))
-            first["weights"] = {n: p.detach().cpu().clone() for n, p in named}
-            grads = {n: p.grad for n, p in named if torch.is_tensor(p.grad)}
-            first["gradient"] = {n: grad.cpu().clone() for n, grad in grads.items()}
+            named = dict(zip(baseline.network().state_dict(), parameters))
+            grads = {n: p.grad for n, p in named.items() if torch.is_tensor(p.grad)}
+            first["weights"], first["gradient"] = state_of(named), state_of(grads)
 
-    needed = costs([_own(batch, rank, world_size) for batch in given["batches"]])
+    own = slice(rank, None, world_size)
+    needed = costs([[part[own] for part in batch] for batch in given["batches"]])
     # other weights on each rank, the same every time
     torch.manual_seed(given["seed"] + rank)
     handle = register_optimizer_step_pre_hook(step)
@@ -38,27 +38,23 @@ def observe(rank, world_size, answer, given):
     handle.remove()
     if isinstance(returned, nn.Module):
         returned = returned.state_dict()
-    sent = [sum(size for _, size in calls) for calls in travel.sent]
-    reduced = [c for calls in travel.sent[1:] for c in calls if c[0] == "all_reduce"]
+    started, *steps = travel.sent
+    calls = [call for after in steps for call in after]
     return {
         "returned": plain(returned),
         "made": made[-1] if made else {},
         "models": len(made),
         "first": first,
-        "started": sent[0],
-        "sent": sum(sent[1:]),
-        "reduced": sum(size for _, size in reduced),
+        "started": sum(size for _, size in started),
+        "sent": sum(size for _, size in calls),
+        "reduced": sum(size for name, size in calls if name == "all_reduce"),
         "flops": sum(travel.flops.values()),
         "baseline": {"flops": needed},
     }
 
 
-def _own(batch, rank, world_size):
-    return [part[rank::world_size] for part in batch]
-
-
 def costs(pairs):
-    """The FLOPs of one rank's share."""
+    """The FLOPs of a step with each of these pairs of images and labels."""
     model = baseline.network()
     with Work(model) as work:
         for images, labels in pairs:
