@@ -146,7 +146,7 @@ def _refuse_settings(given, settings):
         for name, value in before.items():
             if after.get(name) != value:
                 changed = {"before": shown(value), "after": shown(after.get(name))}
-                raise _TEXTS.wrong("setting", name=name, **changed, **given)
+                raise _TEXTS.wrong("setting", setting=name, **changed, **given)
 
 
 def failed(case: Case, wrong: Wrong) -> str:
