@@ -21,17 +21,18 @@ def _training(answer, given):
     groups = [{"params": [w], "lr": r} for w, r in zip(weights, given["own"])]
     del groups[0]["lr"]
     optimizer = given["optimizer"](groups, lr=given["own"][0])
-    before, steps, used = _settings(optimizer), [], [[] for _ in weights]
+    before, steps, used = _settings(optimizer), [], []
     optimizer.register_step_pre_hook(lambda *_: steps.append(1))
     scheduler = answer(optimizer, given["k"], given["warmup_steps"])
-    found = {"returned": plain(_said(scheduler)), "kind": _kind(scheduler)}
-    if found["kind"] != "scheduler":
+    kind, said = _told(scheduler)
+    found = {"returned": plain(said), "kind": kind}
+    if kind != "scheduler":
         return found
-    found |= {"early": len(steps), "ahead": _number(scheduler, "last_epoch")}
+    ahead = _number(getattr(scheduler, "last_epoch", 0)) or 0.0
+    found |= {"early": len(steps), "ahead": ahead}
 
     def note(*_):
-        for weight, rates in zip(weights, used):
-            rates.append(_rate(optimizer, weight))
+        used.append([_rate(optimizer, weight) for weight in weights])
 
     optimizer.register_step_pre_hook(note)  # after hooks of the answer
     try:
@@ -41,16 +42,13 @@ def _training(answer, given):
     except Exception as error:
         if _is_in_a_line_of_the_answer(error):
             raise  # with the line that it was in
-        return found | {
-            "kind": "raised",
-            "returned": f"{type(error).__name__}: {error}",
-        }
-    after = [
-        {key: group.get(key) for key in old}
-        for group, old in zip(_settings(optimizer), before)
-    ]
-    found |= {"rates": used, "steps": len(steps) - found["early"]}
-    return found | {"settings": {"before": before, "after": after}}
+        raised = f"{type(error).__name__}: {error}"
+        return found | {"kind": "raised", "returned": raised}
+    return found | {
+        "rates": [[rates[group] for rates in used] for group in range(len(weights))],
+        "steps": len(steps) - found["early"],
+        "settings": {"before": before, "after": _settings(optimizer)},
+    }
 
 
 def _is_in_a_line_of_the_answer(error):
@@ -59,25 +57,22 @@ def _is_in_a_line_of_the_answer(error):
 
 
 def _settings(optimizer):
-    """All that a group has beside its parameters and its rate."""
-    groups = optimizer.param_groups
+    """All that each group has beside its parameters and its rate."""
     return [
-        {key: plain(value) for key, value in group.items() if key not in _FREE}
-        for group in groups
+        {key: plain(group[key]) for key in group if key not in ("params", "lr")}
+        for group in optimizer.param_groups
     ]
 
 
-_FREE = ("params", "lr")
-
-
 def _rate(optimizer, weight):
-    groups = optimizer.param_groups
-    inside = [g for g in groups if any(one is weight for one in g["params"])]
-    return number_of(plain(inside[0]["lr"])) if inside else None
+    for group in optimizer.param_groups:
+        if any(one is weight for one in group["params"]):
+            return _number(group["lr"])
+    return None
 
 
-def _number(owner, name):
-    return number_of(plain(getattr(owner, name, 0))) or 0.0
+def _number(value):
+    return number_of(plain(value))
 
 
 def _is_scheduler(value):
@@ -85,33 +80,26 @@ def _is_scheduler(value):
     return not own and callable(getattr(value, "step", None))
 
 
-def _kind(value):
-    """What came back, in one word."""
+def _told(value):
+    """What came back in one word, and as it is said: without an object's address."""
+    name = type(value).__name__
+    said = f"an object of type {name}"
     if _is_scheduler(value):
-        return "scheduler"
-    if isinstance(value, tuple | list | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        return "several" if any(map(_is_scheduler, inner)) else "numbers"
-    if isinstance(value, Optimizer | type):
-        return "optimizer" if isinstance(value, Optimizer) else "class"
-    if number_of(plain(value)) is not None or torch.is_tensor(value):
-        return "numbers"
-    if getattr(value, "__name__", "") == "step":
-        return "method"
-    return "function" if callable(value) else type(value).__name__
-
-
-def _said(value):
-    """What came back, without the address of an object."""
+        return "scheduler", said
     if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if value is None or number_of(plain(value)) is not None or torch.is_tensor(value):
-        return value
+        return "class", f"the class {value.__name__}"
+    if isinstance(value, Optimizer):
+        return "optimizer", said
+    if value is None or torch.is_tensor(value) or _number(value) is not None:
+        return name if value is None else "numbers", value
     if isinstance(value, tuple | list | dict):
-        inner = list(value.values() if isinstance(value, dict) else value)
-        numbers = all(number_of(plain(one)) is not None for one in inner)
-        kinds = ", ".join(type(one).__name__ for one in inner[:4])
+        inside = list(value.values() if isinstance(value, dict) else value)
+        kinds = ", ".join(type(one).__name__ for one in inside[:4])
+        numbers = None not in map(_number, inside)
         return (
-            value if numbers else f"a {type(value).__name__} of {len(inner)}: {kinds}"
+            "several" if any(map(_is_scheduler, inside)) else "numbers",
+            value if numbers else f"a {name} of {len(inside)}: {kinds}",
         )
-    return f"an object of type {type(value).__name__}"
+    if getattr(value, "__name__", "") == "step":
+        return "method", said
+    return "function" if callable(value) else name, said
