@@ -4,19 +4,17 @@ import random
 from collections.abc import Iterator
 
 from course_lib.exercises.attempt import Failed
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e4_1 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.text import extent, listed, many
 
+_TEXTS = Texts("4.1")
 # samples and ranks; with few samples different mistakes give the same
 _SIZES = ((30, 3), (10, 4), (13, 5), (8, 2), (7, 1), (3, 5), (2, 7))
 _TELLING = 4  # of them
 _SAID = 12  # numbers of a list that a sentence shows
 _DRAWN = 1  # the size that is drawn of a right answer
-_AGAIN = (
-    "With more ranks than samples the list starts again several times, until each rank"
-    " has one."
-)
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -56,12 +54,17 @@ def judge(case: Case, seen) -> str:
     (count, ranks), shares = sizes[number], deals[number]
     expected = case.expected[number]
     one = _first_wrong(shares, expected)
-    raise Wrong(
-        f"rank {one} of {ranks} gets {_said(shares[one])} of {many(count, 'sample')},"
-        f" expected {_said(expected[one])}",
-        _why_no_numbers(shares) or _why(shares, expected, count),
+    why, facts = _why(shares, expected, count=count, rank=one)
+    raise _TEXTS.wrong(
+        "other samples",
+        why=why,
         # exact, in words: of numbers that are near each other each tells a mistake
         clue=list(map(str, deals[:_TELLING])) if number < _TELLING else None,
+        got=_said(shares[one]),
+        expected=_said(expected[one]),
+        samples=many(count, "sample"),
+        **{"rank": one, "ranks": ranks, "count": count, "last": count - 1},
+        **facts,
     )
 
 
@@ -77,68 +80,47 @@ def _said(share):
     return f"[{', '.join(map(str, share[:_SAID]))}, …]"
 
 
-def _why_no_numbers(shares):
-    """The hint for what is no list of sample numbers, or None."""
+def _why(shares, expected, *, count, rank):
+    """The name of a hint, and what fills it in: the first fact that differs."""
     if all(share == "None" for share in shares):
-        return "The function returns nothing: `return` the list."
+        return "nothing", {}
     if any(isinstance(share, str) for share in shares):
-        return "Return a list of the samples of `rank` alone: whole numbers from 0."
+        return "no numbers", {}
     if not any(shares):
-        return "The list is empty for every rank: nothing was dealt."
-    return None
-
-
-def _why(shares, expected, count):
-    """The hint for lists of numbers: the first fact that differs."""
-    ranks, length = len(shares), len(expected[0])
-    lengths = [len(share) for share in shares]
-    beyond = [number for share in shares for number in share if not 0 <= number < count]
-    every, more = many(count, "sample"), f" {_AGAIN}" if ranks > count else ""
+        return "empty", {}
+    lengths, length, few = list(map(len, shares)), len(expected[0]), len(shares) > count
     if set(lengths) != {length}:
-        return (
-            f"The ranks get {extent(lengths)} of {every}, expected {length} each:"
-            f" {count} / {ranks}, rounded up.{more}"
-        )
-    if beyond:
-        return (
-            f"There is no sample {beyond[0]}: {every} have the numbers 0 to"
-            f" {count - 1}.{more}"
-        )
-    dealt = [number for row in zip(*shares) for number in row]
-    if dealt[:count] == list(range(count)):
-        found, right = dealt[count:], [i % count for i in range(count, len(dealt))]
-        return (
-            f"After the samples 0 to {count - 1} the list goes on with {listed(found)},"
-            f" expected {listed(right)}: it starts again from 0."
-        )
-    one = _first_wrong(shares, expected)
-    return _why_other_deal(one, shares[one], count=count, ranks=ranks)
+        facts = {"lengths": extent(lengths), "length": length}
+        return "lengths of few" if few else "lengths", facts
+    if beyond := [n for share in shares for n in share if not 0 <= n < count]:
+        return "beyond few" if few else "beyond", {"number": beyond[0]}
+    dealt, right = _in_turn(shares), _in_turn(expected)
+    if dealt[:count] == right[:count]:
+        more, rest = listed(dealt[count:]), listed(right[count:])
+        return "goes on", {"more": more, "right": rest}
+    return _why_other_deal(shares[rank], expected[rank], count=count, ranks=len(shares))
 
 
-def _why_other_deal(rank, share, *, count, ranks):
+def _in_turn(shares):
+    """The samples as they were dealt: one to each rank, again and again."""
+    return [number for row in zip(*shares) for number in row]
+
+
+def _why_other_deal(share, expected, *, count, ranks):
     steps = {(after - before) % count for before, after in zip(share, share[1:])}
     if len(steps) > 1:
-        return "The order is shuffled; here it is asked for without shuffling."
+        return "shuffled", {}
     if steps and steps != {ranks % count}:
-        return (
-            f"Rank {rank} goes from sample {share[0]} to sample {share[1]}, expected"
-            f" steps of {ranks}. Deal like cards: one sample to each rank in turn."
-        )
-    return (
-        f"Rank {rank} begins with sample {share[0]}, expected {rank % count}. Ranks and"
-        " samples both count from 0."
-    )
+        return "steps", {"first": share[0], "second": share[1]}
+    return "begins", {"first": share[0], "right": expected[0]}
 
 
 def failed(case: Case, wrong: Failed) -> str:
     """Say what a position is, if there was none of that number."""
     if wrong.error.kind == "IndexError":
-        wrong.hint = (
-            "The positions of the padded list go on beyond the last sample: make the"
-            " list longer before you deal, or take the remainder, `i % num_samples`."
-        )
+        wrong.hint = _TEXTS.hint("too long")
     elif not wrong.hint:
-        wrong.hint = f"Make this very call in a cell of your own. {_AGAIN}"
+        wrong.hint = _TEXTS.hint("make this call")
     raise wrong
 
 

@@ -2,26 +2,26 @@
 
 import random
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
 from course_lib.exercises import baseline
 from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.compare import CLOSE, agree, apart, complete, gap, steps_of
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e4_2 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 
+_TEXTS = Texts("4.2")
 _BATCH = 64
 _SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 _FIRST = "1.weight"  # the weight whose first steps are observed
 _DRAWN = 2, 4  # steps
 _LEAST = 0.45  # of the bytes of gradients, which may be compressed
+_TWICE = 1.8  # times these bytes: they travelled once more
 _SAME = 0.01  # relative difference of two steps
-_PLAIN = (
-    "Compare with the plain training: mean cross-entropy, SGD with rate"
-    f" {baseline.RATE}, zero_grad before each backward."
-)
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -67,39 +67,50 @@ def _alone(given, ranks):
 
 def judge(case: Case, seen) -> str:
     """Compare weights, then the work of each rank, what travelled, and the end."""
-    ranks, expected, trace = len(seen), case.expected, seen.trace
-    least = _LEAST if complete(trace) else 0  # of bytes: what is cut proves nothing
-    seen = [
-        one | {"sent": _handed(trace, rank), "least": least}
-        for rank, one in enumerate(seen)
-    ]
+    ranks, expected = len(seen), case.expected
+    least = _LEAST if complete(seen.trace) else 0  # what is cut proves nothing
+    traffic = _traffic(seen.trace, ranks)
+    seen = [one | sent | {"least": least} for one, sent in zip(seen, traffic)]
     states = [_state(rank["returned"]) for rank in seen]
-    found = agree(states, expected["weights"], hint=_why_apart(case, seen, states))
+    why = _why_apart(expected, seen, states)
+    found = agree(states, expected["weights"], hint=_TEXTS.hint(why))
     off = gap(found, expected["weights"])
     if off > CLOSE:
-        told = list(map(str, seen[0]["told"]))
-        raise Wrong(
-            f"the weights of {ranks} ranks differ from those of one process by up to"
-            f" {off:.2g}, expected at most {CLOSE:g}",
-            _why(case, seen, found),
+        told = set(map(str, seen[0]["told"]))
+        wrong = _TEXTS.wrong(
+            "other weights",
             clue=apart(found, expected["weights"]),
             also={
-                "one number": len(told) > 1 and len(set(told)) == 1,
-                "twice": _sent(seen[0]) > 1.8 * expected["bytes"],
+                "one number": len(seen[0]["told"]) > 1 and len(told) == 1,
+                "twice": seen[0]["bytes"] > _TWICE * expected["bytes"],
             },
+            **{"ranks": ranks, "off": off, "close": CLOSE},
         )
+        wrong.hint = _why(expected, seen, found)
+        raise wrong
     costs = [_cost(expected, rank) for rank in seen]
     for rank, facts in enumerate(costs):
         for number, fact in enumerate(facts):
-            if _differs(fact):
-                did, *_, advice = fact
-                raise Wrong(
-                    f"rank {rank} of {ranks} {_told(fact)}",
-                    f"The weights are right. {advice}",
-                    clue={did: [one[number][1] for one in costs]},
-                )
-    steps, sent = len(expected["passes"]), len(_all_reduced(seen[0]))
+            if fact.differs:
+                clue = {fact.did: [one[number].found for one in costs]}
+                fill = {"rank": rank, "ranks": ranks, "told": fact.told}
+                wrong = _TEXTS.wrong("cost", why="right weights", clue=clue, **fill)
+                wrong.hint += " " + _TEXTS.hint(fact.advice)
+                raise wrong
+    steps, sent = len(expected["passes"]), seen[0]["reduces"]
     return f"{steps} steps" + (f" with {sent} all-reduces" if sent else "")
+
+
+def _traffic(trace, ranks):
+    """For each rank the bytes of its collectives but broadcasts, and its all-reduces.
+
+    The small ones cost next to nothing, and do not count.
+    """
+    sent = [e for e in trace if e.kind == "communicate" and e.name != "broadcast"]
+    for rank in range(ranks):
+        own = [(e.name, e.bytes) for e in sent if e.rank == rank]
+        reduces = [name for name, size in own if name == "all_reduce" and size > _SMALL]
+        yield {"bytes": sum(size for _, size in own), "reduces": len(reduces)}
 
 
 def _state(returned):
@@ -110,110 +121,65 @@ def _state(returned):
     return shown(returned)
 
 
-def _handed(trace, rank):
-    """Pairs of a collective's name and the bytes that a rank handed to it."""
-    return [(e.name, e.bytes) for e in trace.select(rank, "communicate")]
+class _Fact(NamedTuple):
+    """What a rank did, the number that is expected, and the name of a hint."""
 
+    did: str
+    found: int
+    expected: int
+    times: tuple[float, float]  # it may be least and most
+    advice: str
 
-def _all_reduced(rank):
-    """The bytes of each all-reduce but the small ones, which cost next to nothing."""
-    sent = (size for name, size in rank["sent"] if name == "all_reduce")
-    return [size for size in sent if size > _SMALL]
+    @property
+    def differs(self):
+        least, most = self.times
+        return not least * self.expected <= self.found <= most * self.expected
 
-
-def _sent(rank):
-    """The bytes that a rank handed to collectives but broadcasts."""
-    return sum(size for name, size in rank["sent"] if name != "broadcast")
-
-
-# --- facts: what a rank did, in words and as a number; the number that is expected, and
-# how many times it may be; what to do
-
-
-def _differs(fact):
-    _, found, expected, (least, most), _ = fact
-    return not least * expected <= found <= most * expected
-
-
-def _told(fact):
-    did, found, expected, *_ = fact
-    return f"{did.format(found)}, expected {expected:,}"
+    @property
+    def told(self):
+        return f"{self.did.format(self.found)}, expected {self.expected:,}"
 
 
 def _cost(expected, rank):
     """Work, bytes and the end; with margins, for an answer may try a batch."""
-    share, steps = sum(expected["passes"]), len(expected["passes"])
-    most = max(rank["passes"], default=0)
-    share_out = (
-        "Each rank takes its own share of each batch, also of a smaller last one, in"
-        " every epoch. Share it out by a DistributedSampler, without drop_last."
+    passes, wanted = rank["passes"], expected["passes"]
+    samples, moves = (sum(passes), sum(wanted)), (rank["moves"], len(wanted))
+    once, sent = (
+        (max(passes, default=0), max(wanted)),
+        (rank["bytes"], expected["bytes"]),
     )
-    divide = f"All ranks together take {_BATCH}: batch_size=64 // world_size."
-    step = "One step after each backward, of a batch of all ranks together."
-    wrap = (
-        "The gradients travel once in each step if you wrap the model, DDP(model), and"
-        " call the wrapped one: without no_sync, and with no all_reduce of your own."
-    )
-    pack = "DDP packs the gradients of a small model into one bucket."
-    leave = "Leave it before `return`, on every rank: dist.destroy_process_group()."
-    return (
-        ("trained with {:,} samples", sum(rank["passes"]), share, (1, 1.5), share_out),
-        (
-            "put {:,} samples through the model at once",
-            most,
-            max(expected["passes"]),
-            (0, 1),
-            divide,
-        ),
-        ("took {:,} steps", rank["moves"], steps, (1, 1.5), step),
-        (
-            "handed {:,} bytes of gradients to collectives",
-            _sent(rank),
-            expected["bytes"],
-            (rank["least"], 1.8),
-            wrap,
-        ),
-        ("made {:,} all-reduces", len(_all_reduced(rank)), steps, (0, 1.5), pack),
-        ("returned in {} process group", int(not rank["left"]), 0, (1, 1), leave),
-    )
+    calls, left = (rank["reduces"], len(wanted)), (int(not rank["left"]), 0)
+    few = rank["least"], _TWICE
+    return [
+        _Fact("trained with {:,} samples", *samples, (1, 1.5), "share"),
+        _Fact("put {:,} samples through the model at once", *once, (0, 1), "divide"),
+        _Fact("took {:,} steps", *moves, (1, 1.5), "one step"),
+        _Fact("handed {:,} bytes of gradients to collectives", *sent, few, "wrap"),
+        _Fact("made {:,} all-reduces", *calls, (0, 1.5), "pack"),
+        _Fact("returned in {} process group", *left, (1, 1), "leave"),
+    ]
 
 
-def _why_apart(case, seen, states):
-    """The hint for ranks that end with different weights."""
-    begins = case.expected["begins"]
-    if all(isinstance(s, dict) and gap(s, b) < CLOSE for s, b in zip(states, begins)):
-        return _BEFORE
-    if _sent(seen[0]) < _LEAST * case.expected["bytes"]:
-        return (
-            "No gradient travelled, so each rank trained a model of its own. Wrap the"
-            " model, DDP(model), and call the wrapped one."
-        )
-    return (
-        "Gradients travelled, but the ranks did not start from the same weights, or did"
-        " not take the same steps."
-    )
+def _why_apart(expected, seen, states):
+    """The name of a hint for ranks that end with different weights."""
+    pairs = zip(states, expected["begins"])
+    if all(isinstance(s, dict) and gap(s, b) < CLOSE for s, b in pairs):
+        return "before"
+    sent = seen[0]["bytes"] >= _LEAST * expected["bytes"]
+    return "other starts" if sent else "none travelled"
 
 
-_BEFORE = (
-    "These are the weights from before the training. Ask the model that was trained,"
-    " after the last step: model.module.state_dict()."
-)
-_NO_STEP = (
-    "These are the weights of the start: the optimizer never steps, or there is no"
-    " gradient when it does. The order is zero_grad, backward, step."
-)
-
-
-def _why(case, seen, found):
+def _why(expected, seen, found):
     """The hint for ranks that agree with each other, but took other steps."""
-    expected, first = case.expected, seen[0]
+    first = seen[0]
     if gap(found, expected["begins"][0]) < CLOSE:
-        return _BEFORE if first["moves"] > 1 else _NO_STEP
-    facts = [*_cost(expected, first)[:-2], *_order(expected["order"], seen)]
-    for fact in facts:
-        if _differs(fact):
-            return f"Rank 0 {_told(fact)}. {fact[-1]}"
-    return _why_steps(first["starts"], expected["starts"])
+        return _TEXTS.hint("before" if first["moves"] > 1 else "no step")
+    for fact in (*_cost(expected, first)[:-2], *_order(expected["order"], seen)):
+        if fact.differs:
+            told = _TEXTS.hint("rank 0", told=fact.told)
+            return f"{told} {_TEXTS.hint(fact.advice)}"
+    why, factor = _why_steps(first["starts"], expected["starts"])
+    return _TEXTS.hint(why, factor=factor)
 
 
 def _order(order, seen):
@@ -222,7 +188,7 @@ def _order(order, seen):
     # longer by those that were only looked at
     read = [one["read"][-length * len(order) :] for one in seen[:2]]
     if any(len(one) < length * len(order) for one in read):
-        return ()
+        return []
     first, second = (
         [one[start:][:length] for start in range(0, len(one), length)] for one in read
     )
@@ -230,53 +196,39 @@ def _order(order, seen):
     stored = sum(one == sorted(one) for one in first)
     repeated = sum(one == other for one, other in zip(first, first[1:]))
     other = sum(one != wanted for one, wanted in zip(first, order))
-    shuffle = "All ranks shuffle with the same seed and epoch, each with its own rank."
-    before = "Call sampler.set_epoch(epoch) on all ranks before each epoch."
-    number = (
-        "Leave the sampler its own seed, 0, and give it the epoch's number, from 0."
-    )
-    return (
-        ("read {:,} samples that rank 1 read, too", both, 0, (1, 1), shuffle),
-        ("read {} epochs as stored", stored, 0, (1, 1), "Let the sampler shuffle."),
-        ("repeated the order in {} epochs", repeated, 0, (1, 1), before),
-        ("read {} epochs in another order", other, 0, (1, 1), number),
-    )
+    none = 0, (1, 1)
+    return [
+        _Fact("read {:,} samples that rank 1 read, too", both, *none, "one seed"),
+        _Fact("read {} epochs as stored", stored, *none, "shuffle"),
+        _Fact("repeated the order in {} epochs", repeated, *none, "set epoch"),
+        _Fact("read {} epochs in another order", other, *none, "epoch number"),
+    ]
 
 
 def _why_steps(starts, expected):
-    """The hint for right samples in right batches: the first step that differs."""
+    """The name of a hint for right batches, and a factor: the first step that differs.
+
+    The factor is that of the first step.
+    """
     if any(start.shape != expected[0].shape for start in starts):
-        return _PLAIN
+        return "plain", 1
     steps, rights = (
         [after - before for before, after in zip(one, one[1:])]
         for one in (starts, expected)
     )
     for number, (step, right) in enumerate(zip(steps, rights)):
-        factor = (step * right).sum() / (right * right).sum()
         if (step - right).norm() <= _SAME * right.norm():
             continue
-        if number:
-            return (
-                "The first step is right, the second is not: gradients of the first are"
-                f" still there, or the optimizer remembers them. {_PLAIN}"
-            )
-        if (step - factor * right).norm() <= _SAME * step.norm():
-            return (
-                f"The first step is {factor:.3g} times as long as it should be. DDP"
-                " averages the gradients, so neither loss nor rate needs a factor"
-                " world_size."
-            )
-        return f"The first step goes in another direction. {_PLAIN}"
-    return f"The first two steps are right, later ones are not. {_PLAIN}"
+        factor = (step * right).sum() / (right * right).sum()
+        longer = (step - factor * right).norm() <= _SAME * step.norm()
+        return "second step" if number else "factor" if longer else "direction", factor
+    return "later steps", 1
 
 
 def failed(case: Case, wrong: Failed) -> str:
     """Say what a rank waits for, or why its connection is lost."""
     if wrong.error.kind in (*STUCK, "lost"):
-        wrong.hint = (
-            "Every rank trains, with the same number of steps: each backward waits for"
-            " those of the others."
-        )
+        wrong.hint = _TEXTS.hint("all train")
     raise wrong
 
 

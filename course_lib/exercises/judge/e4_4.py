@@ -3,20 +3,23 @@
 import functools
 import random
 from collections.abc import Iterator
-from math import isfinite
+from math import inf, isfinite
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, apart, gap, largest, steps_of
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge.e2_2 import gradient, refuse_other_work, weighed
 from course_lib.exercises.observe.e4_4 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.text import listed, many
 
+_TEXTS = Texts("4.4")
 _STEPS = 3
-SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
+_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
+_MOST = 1.25  # of the bytes of gradients, for all collectives
 _SGD = functools.partial(torch.optim.SGD, lr=baseline.RATE)
 # its steps are no sum over ranks; a small `eps` would make much of rounding
 _ADAM = functools.partial(torch.optim.Adam, lr=0.01, eps=1e-3)
@@ -49,198 +52,128 @@ def _alone(batches, make, *, ranks, parts):
     """One process: pairs of each micro-batch's gradient and the weights after it."""
     model = baseline.network()
     optimizer = make(model.parameters())
-    for images, labels in batches:
-        own = [(images[r::ranks], labels[r::ranks]) for r in range(ranks)]
-        pairs = [zip(x.chunk(parts), y.chunk(parts)) for x, y in own]
+    for batch in batches:
         each = [
-            gradient(model, cross_entropy(model(x), y)) for p in pairs for x, y in p
+            gradient(model, cross_entropy(model(images), labels))
+            for rank in range(ranks)
+            for images, labels in zip(*(p[rank::ranks].chunk(parts) for p in batch))
         ]
-        for name, parameter in model.named_parameters():
-            parameter.grad = sum(grads[name] for grads in each) / len(each)
+        for name, mean in _mean(each).items():
+            model.get_parameter(name).grad = mean
         optimizer.step()
         yield each, {n: p.detach().clone() for n, p in model.named_parameters()}
+
+
+def _mean(each):
+    return {name: sum(one[name] for one in each) / len(each) for name in each[0]}
 
 
 def judge(case: Case, seen) -> str:
     """Count updates and all-reduces, compare the weights, then look at the cost."""
     parts, ranks = case.given["parts"], case.world_size
-    size = _bytes(case.expected[0][1])
+    facts = {
+        "ranks": ranks,
+        "size": sum(value.nbytes for value in case.expected[0][-1].values()),
+        "most": len(case.given["batches"][0][0]) // (ranks * parts),
+    }
     turns = [
-        (number, rank, f"in step {number + 1} rank {rank} of {ranks}")
+        (one["steps"][number], facts | {"step": number + 1, "rank": rank})
         for number in range(_STEPS)
-        for rank in range(ranks)
+        for rank, one in enumerate(seen)
     ]
-    for number, rank, where in turns:
-        _refuse_updates(_step(seen, rank, number), where)
-    for number, rank, where in turns:
-        _refuse_sent(_step(seen, rank, number), size, where)
+    for step, where in turns:
+        if step["updates"] != 1:
+            clue, updates = {"updates": step["updates"]}, many(step["updates"], "step")
+            raise _TEXTS.wrong("updates", clue=clue, updates=updates, **where)
+    for step, where in turns:
+        _refuse_sent(step, where)
     for number in range(_STEPS):
-        found = [_step(seen, rank, number) for rank in range(ranks)]
-        _refuse_weights(found, case, number)
-    for number, rank, where in turns:
-        step = _step(seen, rank, number)
-        _refuse_memory(step, len(case.given["batches"][0][0]) // (ranks * parts), where)
-        refuse_other_work(step, step["baseline"], seen[rank]["device"])
-        _refuse_waste(step, size, where)
+        _refuse_weights([one["steps"][number] for one in seen], case, number)
+    for step, where in turns:
+        _refuse_memory(step, where)
+        refuse_other_work(step, step["baseline"], seen[where["rank"]]["device"])
+        moved = sum(count for calls in step["sent"] for _, count in calls)
+        if moved > _MOST * where["size"]:
+            raise _TEXTS.wrong("more sent", moved=moved, **where)
     return f"{parts} micro-batches on {ranks} ranks"
 
 
-def _step(seen, rank, number):
-    return seen[rank]["steps"][number]
-
-
-def _bytes(state):
-    return sum(value.nbytes for value in state.values())
-
-
-def _refuse_updates(step, where):
-    if step["updates"] != 1:
-        raise Wrong(
-            f"{where} the optimizer took {many(step['updates'], 'step')}, expected 1",
-            "One list of micro-batches is one step of the optimizer: after the last"
-            " micro-batch, with the gradients of all ranks.",
-            clue={"updates": step["updates"]},
-        )
-
-
-def _gradients(step):
-    """The bytes of the all-reduces after each forward pass, but the small ones."""
-    return [
-        [size for name, size in calls if name == "all_reduce" and size > SMALL]
+def _refuse_sent(step, where):
+    """Refuse all but one all-reduce of all gradients, after the last forward pass."""
+    # by the number of forward passes that came before
+    sent = [
+        [size for name, size in calls if name == "all_reduce" and size > _SMALL]
         for calls in step["sent"]
     ]
-
-
-def _refuse_sent(step, size, where):
-    sent = _gradients(step)
     every, after = sum(sent, []), [i for i, calls in enumerate(sent) if calls]
-    passes = len(sent) - 1
-    found = f"{where} made {many(len(every), 'all-reduce')} of {sum(every):,} bytes"
-    if len(every) != 1 or not 0.9 < every[0] / size < 1.1:
-        raise Wrong(
-            f"{found}, expected 1 of {size:,} bytes",
-            _why_sent(after, passes, step["ddp"]),
-            clue={"sent": sent},
-            also=step["ddp"],
-        )
+    passes, ddp = len(sent) - 1, step["ddp"]
+    where = where | {
+        "calls": many(len(every), "all-reduce"),
+        "sent": sum(every),
+        "after": listed(after) if after else "none",
+        "passes": passes,
+    }
+    if len(every) != 1 or not 0.9 < every[0] / where["size"] < 1.1:
+        why = _why_sent(after, passes, ddp)
+        raise _TEXTS.wrong("sent", why=why, clue={"sent": sent}, also=ddp, **where)
     if after != [passes]:
-        raise Wrong(
-            f"{found} after forward pass {after[0]} of {passes}, expected after the"
-            " last one",
-            f"The gradients travel with micro-batch {after[0]}, and what is added later"
-            " stays on its rank. The last one must send.",
-        )
+        raise _TEXTS.wrong("sent early", **where)
 
 
 def _why_sent(after, passes, ddp):
-    """The hint for all-reduces that follow these forward passes, counted from 1."""
+    """The name of a hint for all-reduces that follow these forward passes, from 1."""
     if passes < 1:
-        return "No micro-batch goes through the model, so there is nothing to send."
+        return "no pass"
     if not ddp["forward"]:
-        return (
-            "You call model.module, so DDP takes no part. Call model: its backward"
-            " sends the gradients."
-        )
+        return "without DDP"
     if not after:
-        return (
-            f"No all-reduce follows any of the {passes} forward passes, so the"
-            " gradients stay on their rank. The last micro-batch of a step must run"
-            " outside of no_sync."
-        )
+        return "never sent"
     if after == [passes]:
-        return (
-            "Let DDP send the gradients, once: in the backward of the last micro-batch."
-            " Nothing else needs to travel, and nothing in other precision."
-        )
-    if ddp["no_sync"] and not ddp["quiet"]:
-        return (
-            "model.no_sync() alone does nothing: it needs `with` before it, and forward"
-            " and backward inside."
-        )
-    return (
-        f"All-reduces follow forward passes {listed(after)} of {passes}, and only the"
-        " last one may send. DDP decides in the forward pass: forward and backward of"
-        " all others belong under `with model.no_sync():`."
-    )
+        return "let DDP send"
+    return "no with" if ddp["no_sync"] and not ddp["quiet"] else "sent often"
 
 
 def _refuse_weights(found, case, number):
     """Compare the weights of all ranks after a step with those of one process."""
     each, expected = case.expected[number]
-    ranks, parts = case.world_size, case.given["parts"]
-    gaps = [gap(step["weights"], expected) for step in found]
+    weights = [step["weights"] for step in found]
+    gaps = between = [gap(one, expected) for one in weights]
     if max(gaps) <= CLOSE:
         return
-    rank, between = gaps.index(max(gaps)), [0.0]
     if isfinite(max(gaps)):
-        between = [gap(step["weights"], found[0]["weights"]) for step in found]
-        rank = between.index(max(between))
-    told = f"the weights differ from those of whole batches by up to {max(gaps):.2g}"
-    if max(between) > CLOSE:
-        told = f"rank {rank} of {ranks} has other weights than rank 0: they differ by"
-        told += f" up to {max(between):.2g}"
-    raise Wrong(
-        f"after step {number + 1} {told}, expected at most {CLOSE:g}",
-        _why_weights(found[rank]["gradient"], each, rank=rank, parts=parts),
-        clue={
-            "step": number,
-            "apart": [apart(step["weights"], expected) for step in found],
-        },
-    )
-
-
-def _why_weights(grads, each, *, rank, parts):
-    """The hint for a step: by how much each micro-batch counts in its gradient."""
-    right = {n: sum(part[n] for part in each) / len(each) for n in each[0]}
+        between = [gap(one, weights[0]) for one in weights]
+    rank = between.index(max(between))
+    grads, right = found[rank]["gradient"], _mean(each)
     off = gap(grads, right) / largest(right)
-    if off == float("inf"):
-        return "When the optimizer steps, each parameter needs a gradient of numbers."
-    if off <= CLOSE:
-        return (
-            "The gradient is right when the optimizer steps. Leave the rest to it: what"
-            " it made of the weights is changed before, or afterwards."
-        )
-    shares = [1 / len(each)] * len(each)
-    counts = weighed(grads, each, shares, off=off, noun="mean losses")
-    return (
-        f"This is about the gradient on rank {rank} when the optimizer steps. The first"
-        f" {parts} micro-batches are those of rank 0, the next those of rank 1, and so"
-        f" on. {counts}"
+    why, counts = "right gradient" if off <= CLOSE else "no gradient", ""
+    if CLOSE < off < inf:
+        why, shares = "whose gradient", [1 / len(each)] * len(each)
+        counts = " " + weighed(grads, each, shares, off=off, noun="mean losses")
+    wrong = _TEXTS.wrong(
+        "ranks differ" if CLOSE < max(between) < inf else "other weights",
+        why=why,
+        clue={"step": number, "apart": [apart(one, expected) for one in weights]},
+        **{"step": number + 1, "rank": rank, "ranks": len(found), "close": CLOSE},
+        **{"off": max(gaps), "between": max(between), "parts": case.given["parts"]},
     )
+    wrong.hint += counts
+    raise wrong
 
 
-def _refuse_memory(step, size, where):
-    if max(step["passes"], default=0) > size:
-        raise Wrong(
-            f"{where} put {max(step['passes'])} samples through the model at once,"
-            f" expected micro-batches of {size}",
-            "The step is right, but its activations need the memory of a whole batch,"
-            " which accumulation saves. Take one micro-batch at a time.",
-        )
-    if step["graphs"] > 1:
-        raise Wrong(
-            f"{where} ran {step['graphs']} forward passes before a backward pass,"
-            " expected 1",
-            "The step is right, but the activations of several micro-batches wait in"
-            " memory until backward. Call backward right after each forward.",
-        )
-
-
-def _refuse_waste(step, size, where):
-    moved = sum(count for calls in step["sent"] for _, count in calls)
-    if moved > 1.25 * size:
-        raise Wrong(
-            f"{where} handed {moved:,} bytes to collectives, expected {size:,}",
-            "The weights are right, but more travels than the gradients. DDP keeps the"
-            " weights equal without another collective.",
-        )
+def _refuse_memory(step, where):
+    samples, graphs = max(step["passes"], default=0), step["graphs"]
+    if samples > where["most"]:
+        raise _TEXTS.wrong("whole batch", samples=samples, **where)
+    if graphs > 1:
+        raise _TEXTS.wrong("late backward", graphs=graphs, **where)
 
 
 def draw(case: Case, seen):
     """The timeline of the second and third step, or of all that was recorded."""
     from course_lib.plots.timeline import plot_timeline
 
-    return plot_timeline(steps_of(seen.trace, 0, 2) or seen.trace)
+    trace = steps_of(seen.trace, 0, 2) or seen.trace
+    return plot_timeline(trace) if trace else None
 
 
 EXERCISE = Exercise(

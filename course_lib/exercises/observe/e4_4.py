@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from collections import Counter
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -24,16 +25,16 @@ def observe(rank, world_size, answer, given):
         for number, batch in enumerate(given["batches"]):
             own = [part[rank::world_size].to(device) for part in batch]
             pairs = list(zip(*(part.chunk(given["parts"]) for part in own)))
-            flops = costs(model.module, pairs)
+            flops = _flops(model.module, pairs)
             updates.clear()
-            ddp.update(forward=0, no_sync=0, quiet=0)
+            ddp.clear()
             with Travel(model.module) as travel:
                 answer(model, optimizer, list(pairs))
             steps[number] = {
                 "weights": state_of(model.module),
                 "updates": len(updates),
                 "gradient": updates[0] if updates else {},
-                "ddp": dict(ddp),
+                "ddp": {name: ddp[name] for name in ("forward", "no_sync", "quiet")},
                 "sent": travel.sent,
                 "graphs": travel.graphs,
                 "passes": travel.passes,
@@ -43,7 +44,7 @@ def observe(rank, world_size, answer, given):
         return {"steps": steps, "device": str(device)}
 
 
-def costs(model, pairs):
+def _flops(model, pairs):
     """The FLOPs of right accumulation, by device."""
     trial = copy.deepcopy(model)
     with Work(trial) as work:
@@ -54,10 +55,7 @@ def costs(model, pairs):
 
 def _watched(model):
     """How often the wrapper is called, `no_sync` is, and its block is entered."""
-    counts, original = {}, model.no_sync
-
-    def forward(*_):
-        counts["forward"] += 1
+    counts, original = Counter(), model.no_sync
 
     def no_sync():
         counts["no_sync"] += 1
@@ -70,7 +68,7 @@ def _watched(model):
             yield
 
     model.no_sync = no_sync
-    model.register_forward_pre_hook(forward)
+    model.register_forward_pre_hook(lambda *_: counts.update(["forward"]))
     return counts
 
 
