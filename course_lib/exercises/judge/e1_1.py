@@ -1,5 +1,7 @@
 """Exercise 1.1, decided: a model split over two devices."""
 
+import itertools
+import math
 import random
 from collections.abc import Iterator
 
@@ -8,11 +10,13 @@ from torch import nn
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e1_1 import observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import listed, size
 
+_TEXTS = Texts("1.1")
 _SHAPES = ((8, 256, 64), (12, 192, 50))  # Linear layers, width, samples
 _SPARE = 0.05  # of a layer, or of the bytes of an activation
 
@@ -40,141 +44,91 @@ def judge(case: Case, seen) -> str:
     """Look at what either device holds and computes, what crosses, then at values."""
     [rank] = seen
     model, x = case.given["model"], case.given["x"]
-    where = f"model of {len(model)} modules"
-    _refuse_other(rank, where)
-    _judge_layers(rank, model, x, where=where)
-    _judge_travel(rank, model, x, where=where)
-    _judge_values(rank, case, where)
+    if "output" not in rank:
+        raise _wrong("no function", case, returned=shown(rank["returned"]))
+    if not torch.is_tensor(rank["output"]):
+        raise _wrong("no output", case, returned=shown(rank["output"]))
+    for look in (_judge_layers, _judge_travel, _judge_values):
+        look(case, rank)
     return f"{size(x.nbytes)} of {len(model)} modules"
 
 
-def _refuse_other(rank, where):
-    if "output" not in rank:
-        raise Wrong(
-            f"{where}: split returned {shown(rank['returned'])}, expected a function or"
-            " module that takes x",
-            "Return something that can be called with x: a small function inside of"
-            " split, or an nn.Module. It knows both parts.",
-        )
-    if not torch.is_tensor(rank["output"]):
-        raise Wrong(
-            f"{where}: forward returned {shown(rank['output'])}, expected the output as"
-            " a tensor",
-            "Return what the second part computes, and nothing else.",
-        )
+def _wrong(found, case, *, clue=None, **fill):
+    return _TEXTS.wrong(found, clue=clue, modules=len(case.given["model"]), **fill)
 
 
-def _judge_layers(rank, model, x, *, where):
+def _judge_layers(case, rank):
     """Compare what lies on either device, and what is computed there."""
+    model, x = case.given["model"], case.given["x"]
     half = len(model) // 4
     nbytes = sum(p.nbytes for p in model[0].parameters())
     held = [number / nbytes for number in rank["held"]]
+    fill = {"half": half, "first": 2 * half}
     if not all(abs(count - half) < _SPARE for count in held):
-        raise Wrong(
-            f"{where}: Linear layers lie on {_by_device(rank['names'], held)}, expected"
-            f" {half} on each",
-            f"The first half of this model are {2 * half} modules ({half} Linear,"
-            f" {half} ReLU), of others more or fewer: compute the cut from len(model)."
-            " Move both parts in split, each to its device alone: what is moved inside"
-            " of forward, or left on the CPU, travels with every batch.",
-            clue={"held": [count / half for count in held]}
-            | {"crossings": len(rank["crossings"])},
-        )
-    flops = {
-        name: number / (2 * x.numel() * x.shape[1])
-        for name, number in rank["flops"].items()
-    }
-    names = sorted({*rank["names"], *flops})
-    counts = [flops.get(name, 0) for name in names]
-    if not all(
-        abs(count - half * (name != "cpu")) < _SPARE
-        for name, count in zip(names, counts)
-    ):
-        raise Wrong(
-            f"{where}: a batch runs through Linear layers on"
-            f" {_by_device(names, counts)}, expected {half} on each device",
-            "Each layer takes part once, in order, on the device where it lies: none"
-            " is left out, none runs twice or on the CPU.",
-            clue={"computed": counts},
-        )
+        clue = {"held": [count / half for count in held]}
+        clue["crossings"] = len(rank["crossings"])
+        fill["told"] = _by_device(rank["names"], held)
+        raise _wrong("other layers", case, clue=clue, **fill)
+    names = sorted({*rank["names"], *rank["flops"]})
+    flops = 2 * x.numel() * x.shape[1]
+    computed = [rank["flops"].get(name, 0) / flops for name in names]
+    off = [count - half * (name != "cpu") for name, count in zip(names, computed)]
+    if not all(abs(count) < _SPARE for count in off):
+        fill["told"] = _by_device(names, computed)
+        raise _wrong("other work", case, clue={"computed": computed}, **fill)
 
 
 def _by_device(names, counts):
-    parts = zip(names, counts)
-    return listed([f"{name} ({count:.3g})" for name, count in parts])
+    return listed(f"{name} ({count:.3g})" for name, count in zip(names, counts))
 
 
-def _judge_travel(rank, model, x, *, where):
-    one, crossings = rank["names"][1], rank["crossings"]
-    clue = {"crossings": [count / x.nbytes for count in crossings]}
-    clue |= {"first": rank["crossed"], "over_cpu": rank["over_cpu"] / x.nbytes}
-    clue["stays"] = rank["places"] == [one]
+def _judge_travel(case, rank):
+    """Look at where the output lies, and at what crosses."""
+    crossings, nbytes = rank["crossings"], case.given["x"].nbytes
+    copies = [count / nbytes for count in crossings]
+    clue = {"crossings": copies, "first": rank["crossed"]}
+    clue["over_cpu"] = rank["over_cpu"] / nbytes
+    clue["stays"] = rank["places"] == [rank["names"][1]]
+    fill = {"device": rank["names"][1], "places": " and ".join(rank["places"])}
+    fill |= {"over_cpu": size(rank["over_cpu"]), "expected": size(nbytes)}
     if not clue["stays"]:
-        raise Wrong(
-            f"{where}: the output lies on {' and '.join(rank['places'])}, expected"
-            f" {one}",
-            f"Run the second part where it lies, on {one}, and leave its output there:"
-            " labels and loss go there.",
-            clue=clue,
-        )
+        raise _wrong("other place", case, clue=clue, **fill)
     if clue["over_cpu"] > _SPARE:
-        raise Wrong(
-            f"{where}: forward moved {size(rank['over_cpu'])} to or from the CPU,"
-            " expected nothing",
-            "Go straight from one device to the other: x1.to(devices[1]).",
-            clue=clue,
-        )
-    if len(crossings) != 1 or abs(clue["crossings"][0] - 1) > _SPARE:
-        verb = "copy crosses" if len(crossings) == 1 else "copies cross"
-        raise Wrong(
-            f"{where}: {len(crossings)} {verb}, {size(sum(crossings))} in all, expected"
-            f" 1 of {size(x.nbytes)}",
-            f"{_what_crosses(rank, model, x)} Neighbours on one device need none: run"
-            " the whole first part, move its output once and as it is, run the whole"
-            " second part.",
-            clue=clue,
-        )
+        raise _wrong("over the CPU", case, clue=clue, **fill)
+    if len(copies) != 1 or abs(copies[0] - 1) > _SPARE:
+        verb = "copy crosses" if len(copies) == 1 else "copies cross"
+        fill |= {"copies": f"{len(copies)} {verb}", "crossed": size(sum(crossings))}
+        fill["what"] = _what_crosses(rank, **case.given)
+        raise _wrong("other copies", case, clue=clue, **fill)
 
 
+@torch.no_grad()
 def _what_crosses(rank, model, x):
     """The first copy between the devices and what follows, as parts of the model."""
-    activations = [x]
-    with torch.no_grad():
-        for module in model:
-            activations.append(module(activations[-1]))
-        first = [k for k, h in enumerate(activations) if not _apart(rank["crossed"], h)]
-        if not first:
-            found = shown(rank["crossed"])
-            return f"What crosses first is {found}, no activation of the model."
-        if first[0] == 0:
-            return "What crosses first is x: the first part belongs where x is."
-        h, output = activations[first[0]], rank["output"]
-        after = [k for k in range(len(model)) if not _apart(output, model[k:](h))]
-    what = f"model[{after[-1]}:]" if after else "no model[k:]"
-    return (
-        f"What crosses first is model[:{first[0]}](x); {what} makes the output of it."
-    )
+    activations = itertools.accumulate(model, lambda h, part: part(h), initial=x)
+    for first, h in enumerate(activations):
+        if not _apart(rank["crossed"], h):
+            break
+    else:
+        return _TEXTS.hint("nothing known crosses", found=shown(rank["crossed"]))
+    if not first:
+        return _TEXTS.hint("x crosses")
+    rest = "no model[k:]"
+    for k in range(len(model)):
+        if not _apart(rank["output"], model[k:](h)):
+            rest = f"model[{k}:]"
+    return _TEXTS.hint("activation crosses", first=first, rest=rest)
 
 
-def _judge_values(rank, case, where):
+def _judge_values(case, rank):
+    """Compare the output and x's gradient with those of the whole model."""
     output, gradient = case.expected
-    apart = _apart(rank["output"], output)
-    if apart:
-        raise Wrong(
-            f"{where}: the output is {apart} that of the whole model",
-            f"{_what_crosses(rank, **case.given)} Each part is all of its modules, in"
-            " order, with the weights that were given.",
-            clue={"output": rank["output"]},
-        )
-    apart = _apart(rank["gradient"], gradient)
-    if apart:
-        raise Wrong(
-            f"{where}: the output is right, but backward gives x a gradient that is"
-            f" {apart} that of the whole model",
-            "The copy must stay part of the graph: .to() does. detach(), .data and"
-            " no_grad cut it. A hook, or a backward in forward, adds to it.",
-            clue={"gradient": rank["gradient"]},
-        )
+    if apart := _apart(rank["output"], output):
+        clue, what = {"output": rank["output"]}, _what_crosses(rank, **case.given)
+        raise _wrong("other output", case, clue=clue, apart=apart, what=what)
+    if apart := _apart(rank["gradient"], gradient):
+        clue = {"gradient": rank["gradient"]}
+        raise _wrong("other gradient", case, clue=clue, apart=apart)
 
 
 def _apart(found, expected):
@@ -182,10 +136,10 @@ def _apart(found, expected):
     if found is None or found.shape != expected.shape or found.is_complex():
         return "missing, or of another kind than"
     found, expected = found.double(), expected.double()
-    if not found.isfinite().all():
-        return "no number (nan), unlike"
     largest = expected.abs().max()
     off = ((found - expected).abs().max() / largest).item()
+    if not math.isfinite(off):
+        return "no number (nan), unlike"
     if off <= CLOSE:
         return ""
     times = ((found * expected).sum() / expected.square().sum()).item()

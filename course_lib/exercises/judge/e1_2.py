@@ -6,11 +6,13 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e1_2 import mlp, observe
+from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import size
 
+_TEXTS = Texts("1.2")
 # widths and samples: the first needs an early cut, the second a late one, in the third
 # activations decide
 _SHAPES = (
@@ -18,6 +20,7 @@ _SHAPES = (
     ((64, 256, 256, 256, 256, 1024, 1024, 10), 64),
     ((8, 8192, 8, 8192, 8, 512, 512, 10), 256),
 )
+_ORDER = ("first", "second")
 _SPARE = 1.01  # of a budget, above what the second best cut needs
 _STEP = 100_000  # bytes to which a budget is rounded up
 
@@ -68,61 +71,35 @@ def judge(case: Case, seen) -> str:
     """Compare the peaks of two steps with the budget."""
     [rank] = seen
     (number, needs), budget = case.expected, case.given["budget"]
-    where, cut = f"model {number}", rank["cut"]
+    cut, returned = rank["cut"], rank["returned"]
+    fill = {"number": number, "cut": cut, "modules": len(needs) + 1}
     if cut not in needs or "peaks" not in rank:
-        raise Wrong(
-            f"{where}: choose_cut returned {shown(rank['returned'])}, expected a whole"
-            f" number from 1 to {len(needs)}",
-            _NOTHING if rank["returned"] is None else _NO_CUT,
-        )
-    peaks = [rank["peaks"][name] for name in rank["names"]]
-    fuller = peaks.index(max(peaks))
-    if peaks[fuller] > budget:
-        raise Wrong(
-            f"{where}, cut {cut} of {len(needs) + 1} modules: a step needs"
-            f" {size(peaks[fuller])} on {rank['names'][fuller]}, expected at most the"
-            f" budget of {size(budget)}",
-            _why(cut, fuller, case),
-            clue={"cut": cut},
-        )
-    return size(peaks[fuller])
+        why = "nothing" if returned is None else "what a cut is"
+        fill |= {"returned": shown(returned), "last": len(needs)}
+        raise _TEXTS.wrong("no cut", why=why, **fill)
+    device = max(rank["names"], key=rank["peaks"].get)
+    peak = rank["peaks"][device]
+    if peak > budget:
+        fuller = rank["names"].index(device)
+        parameters, activations = needs[cut][fuller]
+        fill |= {"peak": size(peak), "device": device, "budget": size(budget)}
+        fill |= {"parameters": size(parameters), "activations": size(activations)}
+        fill |= {"which": _ORDER[fuller], "other": _ORDER[1 - fuller]}
+        fill["rest"] = size(sum(needs[cut][1 - fuller]))
+        why = _why(cut, parameters, case)
+        raise _TEXTS.wrong("over budget", why=why, clue={"cut": cut}, **fill)
+    return size(peak)
 
 
-_NO_CUT = (
-    "The cut k is the number of modules (Linear and ReLU both count) that go to the"
-    " first device: model[:k] and model[k:]."
-)
-_NOTHING = (
-    "Your search ended without a cut. Either it counts too much (20 bytes per NUMBER,"
-    " so 5 × p.nbytes; of the activations only the largest counts twice), or no return"
-    " was reached. You need no exact bytes: return the k whose fuller device holds"
-    " least."
-)
-
-
-def _why(cut, fuller, case):
-    """What fills the device, and what the text counts for both."""
+def _why(cut, parameters, case):
+    """The hint for a cut; parameters need so many bytes on the fuller device."""
     (_, needs), budget = case.expected, case.given["budget"]
-    parameters, activations = needs[cut][fuller]
-    name, other = (("first", "second"), ("second", "first"))[fuller]
-    counted = (
-        f"The {name} device needs {size(parameters)} for parameters and"
-        f" {size(activations)} for activations, the {other} one"
-        f" {size(sum(needs[cut][1 - fuller]))} in all; each must stay below the budget."
-    )
     fits = [k for k, pair in needs.items() if max(map(sum, pair)) <= budget]
     if cut - 1 in fits or cut + 1 in fits:
-        why = "One more or fewer fits: k is the number of modules on the first device."
-    elif cut == len(case.given["model"]) // 2:
-        why = "Half of the modules is not half of the bytes: count bytes, not modules."
-    elif parameters > budget:
-        why = "A step with Adam needs 20 bytes for each parameter, on either device."
-    else:
-        why = (
-            "The device is full of activations: samples × outputs of its layers × 4"
-            " bytes, of the whole batch, beside 20 bytes for each parameter."
-        )
-    return f"{why} {counted}"
+        return "next to it"
+    if cut == len(case.given["model"]) // 2:
+        return "half"
+    return "parameters" if parameters > budget else "activations"
 
 
 EXERCISE = Exercise(
