@@ -22,14 +22,14 @@ class Texts:
         self.exercise = exercise
 
     def wrong(
-        self, found: str, *, why: str | None = None, clue=None, also=None, **fill
+        self, found: str, /, *, why: str | None = None, clue=None, also=None, **fill
     ) -> Wrong:
         """The `Wrong` of a section, filled in; `why` names a hint not its own."""
         section = read(self.exercise)[found]
         hint = self.hint(why, **fill) if why else _filled(section.get("hint", ""), fill)
         return Wrong(_filled(section["found"], fill), hint, clue=clue, also=also)
 
-    def hint(self, name: str, **fill) -> str:
+    def hint(self, name: str, /, **fill) -> str:
         """A hint of the section `[hints]`, filled in."""
         return _filled(read(self.exercise)["hints"][name], fill)
 
