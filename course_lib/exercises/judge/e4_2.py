@@ -90,9 +90,9 @@ def judge(case: Case, seen) -> str:
         raise wrong
     costs = [_cost(expected, rank) for rank in seen]
     for rank, facts in enumerate(costs):
-        for number, fact in enumerate(facts):
+        for fact, of_all in zip(facts, zip(*costs)):
             if fact.differs:
-                clue = {fact.did: [one[number].found for one in costs]}
+                clue = {fact.did: [one.found for one in of_all]}
                 fill = {"rank": rank, "ranks": ranks, "told": fact.told}
                 wrong = _TEXTS.wrong("cost", why="right weights", clue=clue, **fill)
                 wrong.hint += " " + _TEXTS.hint(fact.advice)
@@ -102,9 +102,9 @@ def judge(case: Case, seen) -> str:
 
 
 def _traffic(trace, ranks):
-    """For each rank the bytes of its collectives but broadcasts, and its all-reduces.
+    """For each rank: bytes that went to collectives but broadcasts, and all-reduces.
 
-    The small ones cost next to nothing, and do not count.
+    Small all-reduces are not counted, for they cost next to nothing.
     """
     sent = [e for e in trace if e.kind == "communicate" and e.name != "broadcast"]
     for rank in range(ranks):
@@ -143,21 +143,17 @@ class _Fact(NamedTuple):
 def _cost(expected, rank):
     """Work, bytes and the end; with margins, for an answer may try a batch."""
     passes, wanted = rank["passes"], expected["passes"]
-    samples, moves = (sum(passes), sum(wanted)), (rank["moves"], len(wanted))
-    once, sent = (
-        (max(passes, default=0), max(wanted)),
-        (rank["bytes"], expected["bytes"]),
+    most, once, steps = max(passes, default=0), max(wanted), len(wanted)
+    sent, size, few = rank["bytes"], expected["bytes"], (rank["least"], _TWICE)
+    facts = (
+        ("trained with {:,} samples", sum(passes), sum(wanted), (1, 1.5), "share"),
+        ("put {:,} samples through the model at once", most, once, (0, 1), "divide"),
+        ("took {:,} steps", rank["moves"], steps, (1, 1.5), "one step"),
+        ("handed {:,} bytes of gradients to collectives", sent, size, few, "wrap"),
+        ("made {:,} all-reduces", rank["reduces"], steps, (0, 1.5), "pack"),
+        ("returned in {} process group", int(not rank["left"]), 0, (1, 1), "leave"),
     )
-    calls, left = (rank["reduces"], len(wanted)), (int(not rank["left"]), 0)
-    few = rank["least"], _TWICE
-    return [
-        _Fact("trained with {:,} samples", *samples, (1, 1.5), "share"),
-        _Fact("put {:,} samples through the model at once", *once, (0, 1), "divide"),
-        _Fact("took {:,} steps", *moves, (1, 1.5), "one step"),
-        _Fact("handed {:,} bytes of gradients to collectives", *sent, few, "wrap"),
-        _Fact("made {:,} all-reduces", *calls, (0, 1.5), "pack"),
-        _Fact("returned in {} process group", *left, (1, 1), "leave"),
-    ]
+    return [_Fact(*fact) for fact in facts]
 
 
 def _why_apart(expected, seen, states):
@@ -196,13 +192,13 @@ def _order(order, seen):
     stored = sum(one == sorted(one) for one in first)
     repeated = sum(one == other for one, other in zip(first, first[1:]))
     other = sum(one != wanted for one, wanted in zip(first, order))
-    none = 0, (1, 1)
-    return [
-        _Fact("read {:,} samples that rank 1 read, too", both, *none, "one seed"),
-        _Fact("read {} epochs as stored", stored, *none, "shuffle"),
-        _Fact("repeated the order in {} epochs", repeated, *none, "set epoch"),
-        _Fact("read {} epochs in another order", other, *none, "epoch number"),
-    ]
+    facts = (
+        ("read {:,} samples that rank 1 read, too", both, "one seed"),
+        ("read {} epochs as stored", stored, "shuffle"),
+        ("repeated the order in {} epochs", repeated, "set epoch"),
+        ("read {} epochs in another order", other, "epoch number"),
+    )
+    return [_Fact(did, found, 0, (1, 1), advice) for did, found, advice in facts]
 
 
 def _why_steps(starts, expected):
