@@ -14,7 +14,7 @@ from course_lib.text import short
 from course_lib.tracing.events import Trace
 
 CLOSE = 1e-4  # weights that agree; a mistake changes them by far more
-_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
+SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ def reduced(trace: Trace, rank: int) -> list[int]:
 
 def gradients(trace: Trace, rank: int) -> list[int]:
     """The bytes of each all-reduce but the small ones, which cost next to nothing."""
-    return [size for size in reduced(trace, rank) if size > _SMALL]
+    return [size for size in reduced(trace, rank) if size > SMALL]
 
 
 def complete(trace: Trace) -> bool:

@@ -2,6 +2,8 @@
 
 import functools
 import json
+import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,13 @@ class Exercise:
     def hints(self) -> list[str]:
         """Two or three, each of which says more."""
         return _tasks()[self.id]["hints"]
+
+
+def modules_of(package: str, folder: list[str]) -> list[str]:
+    """The names of a package's modules that belong to an exercise, in order."""
+    modules = (module.name for module in pkgutil.iter_modules(folder))
+    own = sorted(name for name in modules if re.fullmatch(r"e\d+_\d+[a-z]?", name))
+    return [f"{package}.{name}" for name in own]
 
 
 @functools.cache

@@ -22,11 +22,16 @@ class Texts:
         self.exercise = exercise
 
     def wrong(
-        self, found: str, /, *, why: str | None = None, clue=None, also=None, **fill
+        self, found: str, /, *, why="", hint="", clue=None, also=None, **fill
     ) -> Wrong:
-        """The `Wrong` of a section, filled in; `why` names a hint not its own."""
+        """The `Wrong` of a section, filled in.
+
+        Its hint is its own, or the one that `why` names, or the text `hint`.
+        """
         section = read(self.exercise)[found]
-        hint = self.hint(why, **fill) if why else _filled(section.get("hint", ""), fill)
+        if not hint:
+            own = _filled(section.get("hint", ""), fill)
+            hint = self.hint(why, **fill) if why else own
         return Wrong(_filled(section["found"], fill), hint, clue=clue, also=also)
 
     def hint(self, name: str, /, **fill) -> str:

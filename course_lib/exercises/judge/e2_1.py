@@ -85,9 +85,8 @@ def _judge_weights(given, rank, expected):
     passes = {"passes": len(rank["passes"]), "most": max(rank["passes"], default=0)}
     clue, also = apart(rank["weights"], expected), {"steps": rank["steps"], **passes}
     fill = {"batches": _STEPS, "parts": given["parts"], "off": off, "most": CLOSE}
-    wrong = _TEXTS.wrong("weights", clue=clue, also=also, **fill)
-    wrong.hint = _why(given, rank)
-    raise wrong
+    hint = _why(given, rank)
+    raise _TEXTS.wrong("weights", hint=hint, clue=clue, also=also, **fill)
 
 
 def _why(given, rank):

@@ -105,9 +105,8 @@ def judge_gradient(rank: dict, each, shares, *, where: str, noun: str) -> None:
         "most": f"{100 * CLOSE:g}\N{NO-BREAK SPACE}%",
     }
     clue = {"apart": differences, "grads": found}
-    wrong = _TEXTS.wrong(_how_far(off), clue=clue, also=passes, where=where, **fill)
-    wrong.hint = weighed(found, each, shares, off=off, noun=noun)
-    raise wrong
+    fill["hint"] = weighed(found, each, shares, off=off, noun=noun)
+    raise _TEXTS.wrong(_how_far(off), clue=clue, also=passes, where=where, **fill)
 
 
 def _why_none(rank, parameters):

@@ -104,15 +104,12 @@ def _judge_replicas(rank, right, where):
     taken = [len(steps) for steps in by_device]
     clue = {"apart": [one - right["end"] for one in replicas], "steps": taken}
     hint = _first(rank, right, by_device)
-    wrong = _TEXTS.wrong("all wrong", where=where, off=off, clue=clue)
-    if odd:
-        fill = {"odd": names[odd[0]], "first": names[0], "apart": apart[odd[0]]}
-        wrong = _TEXTS.wrong("apart", where=where, clue=clue, **fill)
-        fill = {"odd": odd[0], "count": len(odd), "all": many(len(names), "replica")}
-        who = _TEXTS.hint("one drifts" if len(odd) == 1 else "some drift", **fill)
-        hint = f"{who} {hint}"
-    wrong.hint = hint
-    raise wrong
+    if not odd:
+        raise _TEXTS.wrong("all wrong", hint=hint, where=where, off=off, clue=clue)
+    fill = {"odd": odd[0], "count": len(odd), "all": many(len(names), "replica")}
+    who = _TEXTS.hint("one drifts" if len(odd) == 1 else "some drift", **fill)
+    fill = {"odd": names[odd[0]], "first": names[0], "apart": apart[odd[0]]}
+    raise _TEXTS.wrong("apart", hint=f"{who} {hint}", where=where, clue=clue, **fill)
 
 
 def _gap(one, other):

@@ -8,7 +8,15 @@ import torch
 
 from course_lib.exercises import baseline
 from course_lib.exercises.attempt import STUCK, Failed
-from course_lib.exercises.compare import CLOSE, agree, apart, complete, gap, steps_of
+from course_lib.exercises.compare import (
+    CLOSE,
+    SMALL,
+    agree,
+    apart,
+    complete,
+    gap,
+    steps_of,
+)
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e4_2 import observe
 from course_lib.exercises.texts import Texts
@@ -16,7 +24,6 @@ from course_lib.exercises.values import shown
 
 _TEXTS = Texts("4.2")
 _BATCH = 64
-_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 _FIRST = "1.weight"  # the weight whose first steps are observed
 _DRAWN = 2, 4  # steps
 _LEAST = 0.45  # of the bytes of gradients, which may be compressed
@@ -77,8 +84,9 @@ def judge(case: Case, seen) -> str:
     off = gap(found, expected["weights"])
     if off > CLOSE:
         told = set(map(str, seen[0]["told"]))
-        wrong = _TEXTS.wrong(
+        raise _TEXTS.wrong(
             "other weights",
+            hint=_why(expected, seen, found),
             clue=apart(found, expected["weights"]),
             also={
                 "one number": len(seen[0]["told"]) > 1 and len(told) == 1,
@@ -86,8 +94,6 @@ def judge(case: Case, seen) -> str:
             },
             **{"ranks": ranks, "off": off, "close": CLOSE},
         )
-        wrong.hint = _why(expected, seen, found)
-        raise wrong
     costs = [_cost(expected, rank) for rank in seen]
     for rank, facts in enumerate(costs):
         for fact, of_all in zip(facts, zip(*costs)):
@@ -109,7 +115,7 @@ def _traffic(trace, ranks):
     sent = [e for e in trace if e.kind == "communicate" and e.name != "broadcast"]
     for rank in range(ranks):
         own = [(e.name, e.bytes) for e in sent if e.rank == rank]
-        reduces = [name for name, size in own if name == "all_reduce" and size > _SMALL]
+        reduces = [name for name, size in own if name == "all_reduce" and size > SMALL]
         yield {"bytes": sum(size for _, size in own), "reduces": len(reduces)}
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, apart, gap, largest, steps_of
+from course_lib.exercises.compare import CLOSE, SMALL, apart, gap, largest, steps_of
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge.e2_2 import gradient, refuse_other_work, weighed
 from course_lib.exercises.observe.e4_4 import observe
@@ -18,7 +18,6 @@ from course_lib.text import listed, many
 
 _TEXTS = Texts("4.4")
 _STEPS = 3
-_SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 _MOST = 1.25  # of the bytes of gradients, for all collectives
 _SGD = functools.partial(torch.optim.SGD, lr=baseline.RATE)
 # its steps are no sum over ranks; a small `eps` would make much of rounding
@@ -102,7 +101,7 @@ def _refuse_sent(step, where):
     """Refuse all but one all-reduce of all gradients, after the last forward pass."""
     # by the number of forward passes that came before
     sent = [
-        [size for name, size in calls if name == "all_reduce" and size > _SMALL]
+        [size for name, size in calls if name == "all_reduce" and size > SMALL]
         for calls in step["sent"]
     ]
     every, after = sum(sent, []), [i for i, calls in enumerate(sent) if calls]

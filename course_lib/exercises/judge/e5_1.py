@@ -85,7 +85,7 @@ def refuse_other_number(found: int, expected: int, *, what: str, hint: str) -> N
     """Refuse more or fewer processes than `expected`."""
     if found != expected:
         started = "1 process" if found == 1 else f"{found} processes"
-        fill = {"started": started, "expected": expected, "what": what, "hint": hint}
+        fill = {"started": started, "expected": expected, "what": what, "each": hint}
         raise _TEXTS.wrong("other number", **fill)
 
 

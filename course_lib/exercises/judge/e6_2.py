@@ -112,10 +112,8 @@ def pairs_of(answers: list, where: list[str], hint: str) -> list:
                 "length": None if parts is None else len(parts),
                 "numbers": [number_of(one["returned"]) for one in answers],
             }
-            returned = shown(answer["returned"])
-            wrong = _TEXTS.wrong("no pair", place=place, returned=returned, clue=clue)
-            wrong.hint = hint
-            raise wrong
+            fill = {"place": place, "returned": shown(answer["returned"])}
+            raise _TEXTS.wrong("no pair", hint=hint, clue=clue, **fill)
         pairs.append(pair)
     return pairs
 
