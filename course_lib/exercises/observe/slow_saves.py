@@ -9,13 +9,17 @@ from pathlib import Path
 
 import torch
 
+MOST = 3.0  # seconds that a file is late
+
 
 @contextlib.contextmanager
-def slow_saves(answer: Callable, mark: Path, *, seconds: float):
-    """The calls of torch.save in a block; half of each file is `seconds` late.
+def slow_saves(answer: Callable, mark: Path, others_wait: Callable[[], bool]):
+    """The calls of torch.save in a block; half of each file is late.
 
-    The file `mark` exists while a save goes on. A function that has `save` itself among
-    its globals, by `from torch import save`, gets the slow one, too.
+    It comes once the other ranks wait for this one, at the latest after `MOST` seconds:
+    who guesses how long a save takes reads half a file. The file `mark` exists while a
+    save goes on. A function that has `save` itself among its globals, by `from torch
+    import save`, gets the slow one, too.
     """
     save, saves = torch.save, []
 
@@ -29,7 +33,7 @@ def slow_saves(answer: Callable, mark: Path, *, seconds: float):
         with _opened(f) as file:
             file.write(content[:half])
             file.flush()
-            time.sleep(seconds)
+            _stay_until(others_wait)
             file.write(content[half:])
             file.flush()
         mark.unlink(missing_ok=True)  # gone if several ranks save
@@ -43,6 +47,12 @@ def slow_saves(answer: Callable, mark: Path, *, seconds: float):
     finally:
         own.update(dict.fromkeys(names, save))
         torch.save = torch.serialization.save = save  # the rank's result is saved, too
+
+
+def _stay_until(ready):
+    deadline = time.monotonic() + MOST
+    while time.monotonic() < deadline and not ready():
+        time.sleep(0.005)
 
 
 def _opened(file):
