@@ -62,8 +62,9 @@ def judge(case: Case, seen) -> str:
 
 
 def _other_gradients(rank, needed, **fill):
-    right = sum(needed["each"]).double() / BLOCKS
     sample, without = rank["sample"].double(), rank["without"]
+    each = [block.double() for block in needed["each"]] or [sample]
+    right = sum(each) / BLOCKS
     if sample.shape != right.shape:
         sample = right * float("nan")
     clue = {"sample": sample, "apart": sample - right, "without": without}
@@ -78,7 +79,7 @@ def _other_gradients(rank, needed, **fill):
         apart = "no numbers (nan)"
     # gradients of the classes look like samples where a micro-batch is square
     sizes = sorted({count for count in rank["passes"] if count > _CLASSES})
-    counts = _counts(sample, torch.stack(needed["each"], 1).double())
+    counts = _counts(sample, torch.stack(each, 1))
     if not sample.isfinite().all():
         why = "no numbers"
     elif counts and rank["off"] >= _NEARLY:
