@@ -17,16 +17,16 @@ _EVERY = 997  # one number of so many stands for a gradient where it is looked i
 
 def observe(rank, world_size, answer, given):
     """Gradients, time, work and copies of `answer`, and of the whole batch at once."""
-    # a rank alone has all cores, and this is work for them
-    torch.set_num_threads(usable_cores())
     devs = on_devices(2, gpu="T4", link="PCIe3")
+    # not for the answer, whose limit counts the time of all its threads
+    torch.set_num_threads(usable_cores())
     baseline, expected = costs(given, devs)
+    torch.set_num_threads(1)
     parts, x, labels = _placed(given, devs)
     before = _weights(parts)
 
     def call():
-        for part in parts:
-            part.zero_grad()
+        _clear(parts)
         answer(*parts, devs, x, labels)
 
     with noted(torch.autograd, "backward") as backward:
@@ -61,7 +61,13 @@ def costs(given, devs):
     return costs, _grads(parts)
 
 
+def _clear(parts):
+    for part in parts:
+        part.zero_grad()
+
+
 def _backward(parts, x, labels, second):
+    _clear(parts)  # on CUDA this is called more than once
     cross_entropy(parts[1](parts[0](x).to(second)), labels).backward()
 
 
@@ -70,8 +76,6 @@ def _of_blocks(given, devs, expected):
     parts, *batch = _placed(given, devs)
     each = []
     for x, labels in zip(*(part.chunk(BLOCKS) for part in batch)):
-        for part in parts:
-            part.zero_grad()
         _backward(parts, x, labels, devs[1])
         each.append(_sample(_grads(parts), expected))
     return each
