@@ -64,37 +64,26 @@ def samples(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images[:count], labels[:count]
 
 
-def whole_batches(steps: int, size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Pairs of images and labels: the first digits of the training part, in order."""
-    images, labels = samples(steps * size)
-    return list(zip(images.split(size), labels.split(size)))
-
-
 def size(model: nn.Module) -> int:
     """The bytes of all parameters, which is what their gradients have, too."""
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
 
-def optimizer(model: nn.Module, *, scale=1.0, momentum=0.0) -> torch.optim.Optimizer:
+def optimizer(model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer of every exercise: SGD with rate 0.1."""
-    return torch.optim.SGD(model.parameters(), lr=RATE * scale, momentum=momentum)
+    return torch.optim.SGD(model.parameters(), lr=RATE)
 
 
-def weights_after(
-    batches, *, start: dict | None = None, scale=1.0, zero=True, momentum=0.0
-) -> dict:
+def weights_after(batches, *, start: dict) -> dict:
     """The weights after one step per batch, a pair of images and labels.
 
-    The loss is the mean cross-entropy. For known mistakes: other weights at the
-    `start`, gradients times `scale`, or never set to zero.
+    The loss is the mean cross-entropy.
     """
     model = network()
-    if start:
-        model.load_state_dict(start)
-    sgd = optimizer(model, scale=scale, momentum=momentum)
+    model.load_state_dict(start)
+    sgd = optimizer(model)
     for images, labels in batches:
-        if zero:
-            sgd.zero_grad()
+        sgd.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
         sgd.step()
     return model.state_dict()

@@ -82,23 +82,22 @@ def _said(share):
 
 def _why(shares, expected, *, count, rank):
     """The name of a hint, and what fills it in: the first fact that differs."""
-    if all(share == "None" for share in shares):
-        return "nothing", {}
     if any(isinstance(share, str) for share in shares):
-        return "no numbers", {}
-    if not any(shares):
-        return "empty", {}
-    lengths, length, few = list(map(len, shares)), len(expected[0]), len(shares) > count
+        return "no list", {}
+    lengths, length = list(map(len, shares)), len(expected[0])
     if set(lengths) != {length}:
-        facts = {"lengths": extent(lengths), "length": length}
-        return "lengths of few" if few else "lengths", facts
+        return "lengths", {"lengths": extent(lengths), "length": length}
     if beyond := [n for share in shares for n in share if not 0 <= n < count]:
-        return "beyond few" if few else "beyond", {"number": beyond[0]}
+        return "beyond", {"number": beyond[0]}
     dealt, right = _in_turn(shares), _in_turn(expected)
     if dealt[:count] == right[:count]:
-        more, rest = listed(dealt[count:]), listed(right[count:])
-        return "goes on", {"more": more, "right": rest}
-    return _why_other_deal(shares[rank], expected[rank], count=count, ranks=len(shares))
+        return "goes on", {
+            "more": listed(dealt[count:]),
+            "right": listed(right[count:]),
+        }
+    share = shares[rank]
+    steps = {(after - before) % count for before, after in zip(share, share[1:])}
+    return "shuffled" if len(steps) > 1 else "deal", {"first": expected[rank][0]}
 
 
 def _in_turn(shares):
@@ -106,21 +105,10 @@ def _in_turn(shares):
     return [number for row in zip(*shares) for number in row]
 
 
-def _why_other_deal(share, expected, *, count, ranks):
-    steps = {(after - before) % count for before, after in zip(share, share[1:])}
-    if len(steps) > 1:
-        return "shuffled", {}
-    if steps and steps != {ranks % count}:
-        return "steps", {"first": share[0], "second": share[1]}
-    return "begins", {"first": share[0], "right": expected[0]}
-
-
 def failed(case: Case, wrong: Failed) -> str:
     """Say what a position is, if there was none of that number."""
     if wrong.error.kind == "IndexError":
         wrong.hint = _TEXTS.hint("too long")
-    elif not wrong.hint:
-        wrong.hint = _TEXTS.hint("make this call")
     raise wrong
 
 

@@ -96,53 +96,23 @@ def _judge_work(rank, seen):
 
 def _judge_accuracy(rank, seen):
     right, count = (seen[0]["baseline"][name] for name in ("right", "count"))
-    found = [number_of(one["returned"]) for one in seen]
-    if near(found[rank], right / count, 1e-3):
+    found = number_of(seen[rank]["returned"])
+    if near(found, right / count, 1e-3):
         return
-    if not rank and found[0]:
-        why = _why_number(found[rank], right / count, count=count, ranks=len(seen))
+    # the rank, not 0, whose number was broadcast
+    source = next(filter(None, seen[0]["sources"]), 0)
+    if rank or source:
+        why = "source" if source else "send"
+    elif found is None or not 0 <= found <= 1:
+        why = "count"
+    elif near(found, right / count / len(seen), 1e-3):
+        why = "averaged"
     else:
-        why = _why_none(found[rank], rank, seen)
-    fill = {
-        "returned": shown(seen[rank]["returned"]),
-        "expected": right / count,
-        "right": right,
-        "count": count,
-        "hits": _hits(found[rank], count),
-        "source": _source(seen),
-    }
-    raise _wrong("accuracy", rank, seen, why=why, **fill)
-
-
-def _why_none(found, rank, seen):
-    """The hint for nothing or 0, or for another number than rank 0 has."""
-    if _source(seen):
-        return "source"
-    if rank:
-        return "send"
-    if found is None:
-        return "share"
-    return "whole" if seen[0]["whole"] else "none right"
-
-
-def _source(seen):
-    """The rank, not 0, whose number was broadcast; 0 if there was none."""
-    return next(filter(None, seen[0]["sources"]), 0)
-
-
-def _why_number(found, expected, *, count, ranks):
-    """The hint for a number that rank 0 should not have."""
-    if near(found, expected / ranks, 1e-3):
-        return "averaged"
-    if not 0 <= found <= 1:
-        return "count"
-    return "other share" if _hits(found, count) is not None else "no share"
-
-
-def _hits(share, count):
-    """How many of `count` this share is, or None."""
-    hits = share * count if share is not None and 0 <= share <= 1 else 0.5
-    return round(hits) if abs(hits - round(hits)) < 0.01 else None
+        why = "share" if found or not seen[0]["whole"] else "whole"
+    clue = {"rank": rank, "returned": found, "why": why}
+    fill = {"right": right, "count": count, "expected": right / count, "source": source}
+    said = shown(seen[rank]["returned"])
+    raise _wrong("accuracy", rank, seen, why=why, returned=said, clue=clue, **fill)
 
 
 def _judge_state(rank, seen):

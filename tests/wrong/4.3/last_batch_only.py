@@ -1,4 +1,5 @@
-# hint: This is a share of
+# mistake: Only the last batch counts. Add up the right answers of all batches, then
+#   divide by all samples.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

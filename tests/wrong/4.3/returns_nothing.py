@@ -1,4 +1,4 @@
-# hint: All ranks return the share
+# mistake: All ranks return the share of right answers, a number from 0 to 1.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)
