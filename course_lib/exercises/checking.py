@@ -14,7 +14,6 @@ from course_lib.exercises.exercise import Exercise, Wrong
 from course_lib.text import listed, many
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
-_ANSI = {"✗": "\x1b[31m", "○": "\x1b[33m"}
 _WIDTH = 80  # columns; a cell would break longer lines inside a word
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -26,7 +25,8 @@ class Unsolved(CourseError):
         head, *rest = str(self).split("\n")
         first = "\n".join(_wrap(head))
         rest = [part for line in rest for part in _wrap(line)]
-        return [f"{_ANSI[head[0]]}{_BOLD}{first}{_PLAIN}", *rest]
+        # no colour: a theme's own text stands out best from its red background
+        return [f"{_BOLD}{first}{_PLAIN}", *rest]
 
 
 def _wrap(line):
