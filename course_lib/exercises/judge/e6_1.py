@@ -132,11 +132,5 @@ def failed(case: Case, wrong: Wrong) -> str:
     raise wrong
 
 
-EXERCISE = Exercise(
-    "6.1",
-    observe,
-    cases,
-    judge,
-    proof="the rates of all parameter groups, with SGD and Adam, for warmup_steps={}",
-    failed=failed,
-)
+_PROOF = "the rates of all parameter groups, with SGD and Adam, for warmup_steps={}"
+EXERCISE = Exercise("6.1", observe, cases, judge, proof=_PROOF, failed=failed)

@@ -153,11 +153,5 @@ def failed(case: Case, wrong: Failed) -> str:
     raise wrong
 
 
-EXERCISE = Exercise(
-    "6.3",
-    observe,
-    cases,
-    judge,
-    proof="{}, as one process finds it, and each gradient travelled once",
-    failed=failed,
-)
+_PROOF = "{}, as one process finds it, and each gradient travelled once"
+EXERCISE = Exercise("6.3", observe, cases, judge, proof=_PROOF, failed=failed)

@@ -118,13 +118,9 @@ def _wrong(found, row, **fill):
     order, size, cost = row
     best = order.cheapest()
     hours, lowest = order.hours(best), order.cost(best)
-    fill |= {"where": _where(order), "size": size, "cost": _said(cost), "best": best}
+    fill |= {"where": _where(order), "size": size, "cost": cost, "best": best}
     fill |= {"lowest": lowest, "gpus": order.gpus(best), "hours": hours}
     return _TEXTS.wrong(found, days=hours / 24, **fill)
-
-
-def _said(number):
-    return f"{number:.2f}" if 1 <= abs(number) < 1e9 else f"{number:.3g}"
 
 
 def _ratios(rows):
@@ -154,7 +150,7 @@ def _refuse_other_choices(rows, sizes):
         if not is_own or size != order.cheapest():
             why = "its own" if is_own else "of another"
             clue = {"sizes": dict(enumerate(sizes)), "cost": why}
-            fill = {"own": _said(order.cost(size)), "also": {"costs": _ratios(rows)}}
+            fill = {"own": order.cost(size), "also": {"costs": _ratios(rows)}}
             raise _wrong("cost", row, why=why, clue=clue, **fill)
 
 

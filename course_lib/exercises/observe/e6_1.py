@@ -83,8 +83,6 @@ def _told(value):
         "optimizer": isinstance(value, Optimizer),
         "several": any(map(_is_scheduler, inside)),
         "numbers": is_number,
-        "method": getattr(value, "__name__", "") == "step",
-        "function": callable(value),
         name: True,
     }
     kind = next(kind for kind, holds in kinds.items() if holds)
