@@ -38,11 +38,9 @@ def cases(seed: int) -> Iterator[Case]:
             k = numbers.choice((2.5, 3, 6.5, 7, 12))
             length -= numbers.randint(0, length // 3)
             own = tuple(numbers.sample((0.3, 0.07, 0.011, 0.002), len(own)))
-        updates = length + _STAYS
-        shares = [min(1, u / length) if length else 1 for u in range(updates)]
+        factors = [1 + (k - 1) * u / length for u in range(length)] + [k] * _STAYS
         given = {"k": k, "warmup_steps": length, "own": own, "optimizer": optimizer}
-        factors = [1 + (k - 1) * share for share in shares]
-        yield Case(given | {"updates": updates}, expected=factors)
+        yield Case(given | {"updates": len(factors)}, expected=factors)
 
 
 def judge(case: Case, seen) -> str:

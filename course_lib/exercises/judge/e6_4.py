@@ -100,8 +100,7 @@ def judge(case: Case, seen) -> str:
         if row[1] not in row[0].steps:
             clue, also = {"first": dict(enumerate(sizes))}, [cost for *_, cost in rows]
             raise _wrong("no size", row, clue=clue, also=also)
-    _refuse_other_costs([row for row in rows if len(row[0].steps) == 1], sizes)
-    _refuse_other_choices(rows, sizes)
+    _refuse_others(rows, sizes)
     refuse_changed(answers, "Whoever calls cheapest still needs `steps`")
     several = [order.cheapest() for order in orders if len(order.steps) > 1]
     return f"batch sizes {listed(several)}, and what each one costs"
@@ -114,44 +113,40 @@ def _where(order):
     return "with " + ", ".join(f"{name}={value}" for name, value in names.items())
 
 
-def _wrong(found, row, **fill):
-    order, size, cost = row
-    best = order.cheapest()
-    hours, lowest = order.hours(best), order.cost(best)
-    fill |= {"where": _where(order), "size": size, "cost": cost, "best": best}
-    fill |= {"lowest": lowest, "gpus": order.gpus(best), "hours": hours}
-    return _TEXTS.wrong(found, days=hours / 24, **fill)
-
-
 def _ratios(rows):
     return [cost / order.cost(size) for order, size, cost in rows]
 
 
-def _refuse_other_costs(rows, sizes):
-    for row in rows:
+def _wrong(found, row, **fill):
+    order, size, cost = row
+    best = order.cheapest()
+    hours, (paid, waited) = order.hours(best), order.parts(best)
+    fill |= {"where": _where(order), "size": size, "cost": cost, "best": best}
+    fill |= {"lowest": order.cost(best), "paid": paid, "waited": waited}
+    fill |= {"gpus": order.gpus(best), "hours": hours, "days": hours / 24}
+    # hours of which this would be the right cost
+    fill["all_hours"] = hours * cost / (paid + waited)
+    fill["gpu_hours"] = hours * (cost - waited) / paid
+    return _TEXTS.wrong(found, **fill)
+
+
+def _refuse_others(rows, sizes):
+    """Refuse another cost where there is one batch size, then whatever else differs."""
+    alone = [row for row in rows if len(row[0].steps) == 1]
+    for row in alone + rows:
         order, size, cost = row
-        if not _is_cost(cost, order, size):
-            hours, (paid, waited) = order.hours(size), order.parts(size)
-            fill = {"paid": paid, "waited": waited, "also": {"sizes": sizes}}
-            fill["all_hours"] = hours * cost / (paid + waited)
-            fill["gpu_hours"] = hours * (cost - waited) / paid
-            clue = {"ratios": dict(enumerate(_ratios(rows)))}
-            raise _wrong("cost", row, why="reading", clue=clue, **fill)
-
-
-def _is_cost(cost, order, size):
-    return near(cost, order.cost(size), _TOLERANCE * order.cost(size))
-
-
-def _refuse_other_choices(rows, sizes):
-    for row in rows:
-        order, size, cost = row
-        is_own = _is_cost(cost, order, size)
-        if not is_own or size != order.cheapest():
-            why = "its own" if is_own else "of another"
-            clue = {"sizes": dict(enumerate(sizes)), "cost": why}
-            fill = {"own": order.cost(size), "also": {"costs": _ratios(rows)}}
-            raise _wrong("cost", row, why=why, clue=clue, **fill)
+        own = order.cost(size)
+        is_own = near(cost, own, _TOLERANCE * own)
+        if is_own and size == order.cheapest():
+            continue
+        if row in alone:
+            clue = {"ratios": dict(enumerate(_ratios(alone)))}
+            also = {"sizes": sizes}
+            raise _wrong("cost", row, why="reading", clue=clue, also=also)
+        why = "its own" if is_own else "of another"
+        clue = {"sizes": dict(enumerate(sizes)), "cost": why}
+        also = {"costs": _ratios(rows)}
+        raise _wrong("cost", row, why=why, clue=clue, also=also, own=own)
 
 
 EXERCISE = Exercise("6.4", observe, cases, judge)
