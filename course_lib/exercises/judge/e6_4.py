@@ -52,7 +52,7 @@ class Order(NamedTuple):
 
 
 _ORDERS = (
-    # one batch size each: GPUs filled to two thirds, hardly, exactly, by a quarter
+    # first one batch size each: GPUs filled to two thirds, hardly, exactly, a quarter
     Order({512: 9400}, 48, 14.5, 2.4, 400),
     Order({200: 2600}, 96, 1.1, 1.7, 96),
     Order({768: 4150}, 256, 2.6, 3.1, 0),
@@ -133,7 +133,7 @@ def _wrong(found, row, **fill):
 def _refuse_others(rows, sizes):
     """Refuse another cost where there is one batch size, then whatever else differs."""
     alone = [row for row in rows if len(row[0].steps) == 1]
-    for row in alone + rows:
+    for row in rows:  # those with one batch size come first
         order, size, cost = row
         own = order.cost(size)
         is_own = near(cost, own, _TOLERANCE * own)
