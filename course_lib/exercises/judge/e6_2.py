@@ -1,5 +1,6 @@
 """Exercise 6.2, decided: the least steps of a training, and where its curve bends."""
 
+import math
 import random
 from collections.abc import Iterator
 
@@ -39,11 +40,8 @@ def cases(seed: int) -> Iterator[Case]:
     """
     numbers, curves = random.Random(seed), []
     for curve in _CURVES:
-        points = list(curve.items())
         by, times = numbers.choices(range(2, 10), k=2) if seed else (1, 1)
-        if seed:
-            numbers.shuffle(points)
-        curves.append({size * by: count * times for size, count in points})
+        curves.append({size * by: count * times for size, count in curve.items()})
     expected = [_fitted(*_arrays(curve)) for curve in curves]
     yield Case({"table": [(curve,) for curve in curves]}, expected=expected)
 
@@ -60,41 +58,59 @@ def _arrays(curve):
 def judge(case: Case, seen) -> str:
     """Compare both numbers of each curve with those of a fit of relative errors."""
     [rank] = seen
-    curves = [curve for [curve] in case.given["table"]]
     wheres = [
         f"curve {number}, {len(curve)} batch sizes from {min(curve)} to {max(curve)}"
-        for number, curve in enumerate(curves, 1)
+        for number, [curve] in enumerate(case.given["table"], 1)
     ]
     asked = [f"{where}: find_knee" for where in wheres]
     pairs = pairs_of(rank["answers"], asked, _TEXTS.hint("pair"))
-    rows = list(zip(map(_arrays, curves), pairs, case.expected))
     ratios = [
-        {name: f / r for name, f, r in zip(_NAMES, found, right)}
-        for _, found, right in rows
+        {name: one / other for name, one, other in zip(_NAMES, found, right)}
+        for found, right in zip(pairs, case.expected)
     ]
-    off = [[name for name in one if abs(one[name] - 1) > CLOSE] for one in ratios]
-    failed = [number for number, names in enumerate(off) if names]
-    if failed:
-        first = failed[0]
-        which, (_, found, right) = off[first][0], rows[first]
-        place = _NAMES.index(which)
-        why, fill = _why([rows[number] for number in failed])
-        raise _TEXTS.wrong(
-            "other fit",
-            why=why,
-            clue={"curves": dict(enumerate(ratios))},
-            where=wheres[first],
-            which=which,
-            returned=found[place],
-            expected=right[place],
-            **fill,
-        )
+    for [curve], *row, ratio, where in zip(
+        case.given["table"], pairs, case.expected, ratios, wheres
+    ):
+        clue = {"curves": dict(enumerate(ratios))}
+        _refuse_other(_arrays(curve), row, ratio, where=where, clue=clue)
     refuse_changed(rank["answers"], "Leave the curve as it is, others may need it")
     least, knee = case.expected[1]
     return (
-        f"{len(rows)} curves: at batch size {knee:.0f} the second takes"
+        f"{len(wheres)} curves: at batch size {knee:.0f} the second takes"
         f" {2 * least:.0f} steps, and never fewer than {least:.0f}"
     )
+
+
+def _refuse_other(points, row, ratio, **fill):
+    """Refuse the first number of a pair that is not that of the fit."""
+    for which, found, right in zip(_NAMES, *row):
+        if abs(ratio[which] - 1) > CLOSE:
+            fill |= {"which": which, "returned": found, "expected": right}
+            raise _TEXTS.wrong("other fit", **fill, **_why(points, *row))
+
+
+def _why(points, found, right):
+    """The name of the hint for a wrong fit, and what it is filled in with."""
+    sizes, counts = points
+    with np.errstate(all="ignore"):  # the numbers may be anything
+        # by how much fitted counts differ from the measured ones, relative to these
+        own, best = (a * (1 + b / sizes) / counts - 1 for a, b in (found, right))
+        worst = np.abs(own).argmax()
+        needed = (1 + own[worst]) * counts[worst]
+        smaller = np.square(own * counts).sum() < np.square(best * counts).sum()
+    least_is_measured = np.isclose(counts, found[0]).any()
+    knee_is_measured = np.isclose(sizes, found[1]).any()
+    signs = {
+        "both read off": knee_is_measured and least_is_measured,
+        "knee read off": knee_is_measured,
+        "least read off": least_is_measured,
+        "absolute": smaller,
+        "exact curve": np.abs(best).max() < _EXACT,
+        "other curve": True,
+    }
+    why = next(name for name, holds in signs.items() if holds)
+    fill = {"needed": needed, "size": sizes[worst], "measured": counts[worst]}
+    return fill | {"why": why}
 
 
 def pairs_of(answers: list, where: list[str], hint: str) -> list:
@@ -128,14 +144,13 @@ def _parts(answer):
 
 
 def _kind(answer, parts):
-    """Text, a dict or a set, several or one number, nothing, or what has no number."""
+    """Text, several or one number, a dict or a set, or the type of anything else."""
     value = answer["returned"]
     if any(isinstance(one, str) for one in [value, *(parts or [])]):
         return "text"
     if parts is not None:
-        bad = [part for part in parts if number_of(part) is None]
-        floats = all(isinstance(part, float | torch.Tensor) for part in bad)
-        return "several" if not bad else "not finite" if floats else "no numbers"
+        floats = [part for part in parts if isinstance(part, float)]
+        return "several" if all(map(math.isfinite, floats)) else "not finite"
     if answer["type"] in _NOT_A_PAIR:
         return "unordered"
     return "number" if number_of(value) is not None else answer["type"]
@@ -145,51 +160,6 @@ def refuse_changed(answers: list, reason: str) -> None:
     """Refuse an answer that leaves another dictionary than it was given."""
     if any(answer["changed"] for answer in answers):
         raise _TEXTS.wrong("changed", reason=reason)
-
-
-def _why(failed):
-    """The name of the hint for fits that are wrong, and what it is filled in with."""
-    (sizes, counts), found, right = failed[0]
-    with np.errstate(all="ignore"):  # the numbers may be anything
-        signs = [_signs(*row) for row in failed]
-        errors = _errors(sizes, counts, found)
-        worst = np.abs(errors).argmax()
-        needed = (1 + errors[worst]) * counts[worst]
-    knees = {knee for _, (_, knee), _ in failed}
-    of_first = {
-        "same knee": len(failed) > 1 and len(knees) == 1,
-        "close": abs(errors[worst]) < CLOSE,
-        "exact curve": np.abs(_errors(sizes, counts, right)).max() < _EXACT,
-        "other curve": True,
-    }
-    names = [name for name in signs[0] if all(one[name] for one in signs)]
-    names += [name for name, holds in of_first.items() if holds]
-    fill = {"needed": needed, "size": sizes[worst], "measured": counts[worst]}
-    return names[0], fill | {"knee": found[1]}
-
-
-def _signs(points, found, right):
-    """By the name of a hint if it is true of one wrong fit, the most telling first."""
-    sizes, counts = points
-    own, best = (_errors(sizes, counts, pair) for pair in (found, right))
-    knee_is_measured = np.isclose(sizes, found[1]).any()
-    ends = counts.min(), counts[sizes.argmax()]
-    least_is_measured = np.isclose(ends, found[0]).any()
-    smaller = np.square(own * counts).sum() < np.square(best * counts).sum()
-    return {
-        "both read off": knee_is_measured and least_is_measured,
-        "knee read off": knee_is_measured,
-        "least read off": least_is_measured,
-        "absolute": smaller and np.square(own).sum() > 1.2 * np.square(best).sum(),
-        "two points": (np.abs(own) < _EXACT).sum() == 2,
-        "only the least": abs(found[0] / right[0] - 1) < CLOSE / 2,
-    }
-
-
-def _errors(sizes, counts, pair):
-    """By how much fitted counts differ from the measured ones, relative to these."""
-    least, knee = pair
-    return least * (1 + knee / sizes) / counts - 1
 
 
 EXERCISE = Exercise("6.2", observe, cases, judge, proof="least and knee of {}")

@@ -21,24 +21,6 @@ _LEAST, _MOST = 0.6, 1.4  # of the work and the traffic that are needed
 _SIGNAL = 0.3  # share of |G|² in |g|² of the average, so that rounding does not count
 # ranks, and for each measurement the images of a rank's batch and the batches
 _LAUNCHES = ((3, ((10, 4), (7, 3), (16, 2))), (2, ((16, 5), (5, 6))))
-# what a missing factor is called
-_AMOUNTS = {
-    "world_size times": lambda n: n.ranks,
-    "1 / world_size times": lambda n: 1 / n.ranks,
-    "world_size² times": lambda n: n.ranks**2,
-    "1 / world_size² times": lambda n: n.ranks**-2,
-    "as often as there are batches (len(batches) times)": lambda n: n.count,
-    "1 / len(batches) times": lambda n: 1 / n.count,
-    "1 / b times": lambda n: 1 / n.b,
-    "-1 times": lambda _: -1,
-}
-# hints for |g|² of the average that is less than so many times what it must be
-_SHARES = {
-    "impossible": -0.001,
-    "average too small": 0.85,
-    "nearly right": 1.15,
-    "average too large": math.inf,
-}
 
 
 class Norms:
@@ -104,15 +86,22 @@ def _gradients(data, ranks, size):
 def judge(case: Case, seen) -> str:
     """Compare each rank's number with that of one process, then work and traffic."""
     rows = list(zip(case.expected, zip(*(rank["measured"] for rank in seen))))
-    for norms, measured in rows:
+    ratios = [[_ratio(one, norms) for one in measured] for norms, measured in rows]
+    for (norms, measured), found in zip(rows, ratios):
         if any(one["moved"] for one in measured):
             raise _wrong("moved", norms, 0)
-        for rank, one in enumerate(measured):
-            if not _agree(number_of(one["returned"]), norms.expected):
-                raise _other(rows, (norms, measured), rank)
+        for rank, (one, ratio) in enumerate(zip(measured, found)):
+            if not _agree(ratio, 1):
+                clue = {"ratios": dict(enumerate(ratios)), "type": one["type"]}
+                raise _other_number(norms, found, rank, one=one, clue=clue)
         _refuse_costs(norms, measured)
     scales = listed(f"{norms.expected:.1f}" for norms in case.expected)
     return f"{scales} images on {case.world_size} ranks"
+
+
+def _ratio(one, norms):
+    number = number_of(one["returned"])
+    return None if number is None else number / norms.expected
 
 
 def _agree(one, other):
@@ -124,41 +113,21 @@ def _wrong(found, norms, rank, **fill):
     return _TEXTS.wrong(found, expected=norms.expected, **fill)
 
 
-def _other(rows, row, rank):
-    """The number of a rank is another one, or none."""
-    numbers = [[number_of(one["returned"]) for one in part] for _, part in rows]
-    ratios = {
-        place: [None if number is None else number / norms.expected for number in part]
-        for place, (part, (norms, _)) in enumerate(zip(numbers, rows))
-    }
-    norms, one = row[0], row[1][rank]
-    found = number_of(one["returned"])
-    said = shown(one["returned"]) if found is None else f"{found:.5g}"
-    clue = {"ratios": ratios, "type": one["type"]}
-    why, times = _why(rows, numbers)
-    fill = {"returned": said, "why": why, "times": times, "clue": clue}
+def _other_number(norms, ratios, rank, *, one, clue):
+    """The number of a rank is another one, or none; its hint looks at all ranks."""
+    number = (ratios[rank] or 0) * norms.expected
+    said = shown(one["returned"]) if ratios[rank] is None else f"{number:.5g}"
+    off = norms.off(number)
+    if None in ratios:
+        why = "no number"
+    elif not all(_agree(ratios[0], ratio) for ratio in ratios):
+        why = "not reduced"
+    elif abs(number) < CLOSE * norms.expected:
+        why = "only average" if one["sent"] > _parameters() else "never averaged"
+    else:
+        why = "one of both" if math.isfinite(off) else "no own gradients"
+    fill = {"returned": said, "why": why, "off": off, "clue": clue}
     return _wrong("other number", norms, rank, **fill)
-
-
-def _why(rows, numbers):
-    """The hint for numbers by measurement and rank, and what they are too large by."""
-    if any(None in part for part in numbers):
-        return "no number", ""
-    if not all(_agree(part[0], one) for part in numbers for one in part):
-        return "not reduced", ""
-    found = [(part[0], norms) for part, (norms, _) in zip(numbers, rows)]
-    if all(abs(one) < CLOSE * norms.expected for one, norms in found):
-        sent = max(one["sent"] for _, measured in rows for one in measured)
-        return "only average" if sent > _parameters() else "never averaged", ""
-    for times, amount in _AMOUNTS.items():
-        if all(_agree(one, norms.expected * amount(norms)) for one, norms in found):
-            return "factor", times
-        if all(_agree(norms.off(one), amount(norms)) for one, norms in found):
-            return "factor of norms", times
-    one, norms = found[0]
-    off = norms.off(one)
-    shares = (name for name, most in _SHARES.items() if off < most)
-    return next(shares, "no own gradients"), f"{off:.3g} times"
 
 
 def _parameters():
@@ -169,12 +138,10 @@ def _refuse_costs(norms, measured):
     least = norms.count * _parameters()
     for rank, one in enumerate(measured):
         work, sent = one["flops"] / one["baseline"], one["sent"]
-        found = "sent twice" if sent > _MOST * least else None
         if not _LEAST <= work <= _MOST:
-            found = "work done twice" if work > _MOST else "done elsewhere"
-        if found:
-            fill = {"times": work, "percent": 100 * work, "sent": sent, "least": least}
-            raise _wrong(found, norms, rank, **fill)
+            raise _wrong("other work", norms, rank, times=work)
+        if sent > _MOST * least:
+            raise _wrong("sent twice", norms, rank, sent=sent, least=least)
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -186,11 +153,5 @@ def failed(case: Case, wrong: Failed) -> str:
     raise wrong
 
 
-EXERCISE = Exercise(
-    "6.3",
-    observe,
-    cases,
-    judge,
-    proof="{}, as one process finds it, and each gradient travelled once",
-    failed=failed,
-)
+_PROOF = "{}, as one process finds it, and each gradient travelled once"
+EXERCISE = Exercise("6.3", observe, cases, judge, proof=_PROOF, failed=failed)

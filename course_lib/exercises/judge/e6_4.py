@@ -4,14 +4,12 @@ Some rows of the table have one batch size only. There nothing is chosen, and wh
 returned shows how a cost is computed; the other rows show how one is chosen.
 """
 
-import functools
 import math
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
+from course_lib.exercises.compare import near
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge.e6_2 import pairs_of, refuse_changed
 from course_lib.exercises.observe.e6_4 import observe
@@ -54,7 +52,7 @@ class Order(NamedTuple):
 
 
 _ORDERS = (
-    # one batch size each: GPUs filled to two thirds, hardly, exactly, by a quarter
+    # first one batch size each: GPUs filled to two thirds, hardly, exactly, a quarter
     Order({512: 9400}, 48, 14.5, 2.4, 400),
     Order({200: 2600}, 96, 1.1, 1.7, 96),
     Order({768: 4150}, 256, 2.6, 3.1, 0),
@@ -76,15 +74,6 @@ _ORDERS = (
         *(96, 9, 1.7, 96),
     ),
 )
-# a batch size that is chosen for another reason has the least of this
-_REASONS = {
-    "lowest batch size": lambda order, size: size,
-    "highest batch size": lambda order, size: -size,
-    "lowest number of steps": lambda order, size: order.steps[size],
-    "lowest number of images": lambda order, size: order.steps[size] * size,
-    "lowest cost of the GPUs": lambda order, size: order.parts(size)[0],
-    "highest cost": lambda order, size: -order.cost(size),
-}
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -111,8 +100,7 @@ def judge(case: Case, seen) -> str:
         if row[1] not in row[0].steps:
             clue, also = {"first": dict(enumerate(sizes))}, [cost for *_, cost in rows]
             raise _wrong("no size", row, clue=clue, also=also)
-    _refuse_other_costs([row for row in rows if len(row[0].steps) == 1], sizes)
-    _refuse_other_choices(rows, sizes)
+    _refuse_others(rows, sizes)
     refuse_changed(answers, "Whoever calls cheapest still needs `steps`")
     several = [order.cheapest() for order in orders if len(order.steps) > 1]
     return f"batch sizes {listed(several)}, and what each one costs"
@@ -125,88 +113,40 @@ def _where(order):
     return "with " + ", ".join(f"{name}={value}" for name, value in names.items())
 
 
-def _wrong(found, row, **fill):
-    order, size, cost = row
-    best = order.cheapest()
-    hours, lowest = order.hours(best), order.cost(best)
-    fill |= {"where": _where(order), "size": size, "cost": _said(cost), "best": best}
-    fill |= {"lowest": lowest, "gpus": order.gpus(best), "hours": hours}
-    return _TEXTS.wrong(found, days=hours / 24, **fill)
-
-
-def _said(number):
-    return f"{number:.2f}" if 1 <= abs(number) < 1e9 else f"{number:.3g}"
-
-
 def _ratios(rows):
     return [cost / order.cost(size) for order, size, cost in rows]
 
 
-def _is_near(found, expected):
-    return abs(found - expected) <= _TOLERANCE * expected
+def _wrong(found, row, **fill):
+    order, size, cost = row
+    best = order.cheapest()
+    hours, (paid, waited) = order.hours(best), order.parts(best)
+    fill |= {"where": _where(order), "size": size, "cost": cost, "best": best}
+    fill |= {"lowest": order.cost(best), "paid": paid, "waited": waited}
+    fill |= {"gpus": order.gpus(best), "hours": hours, "days": hours / 24}
+    # hours of which this would be the right cost
+    fill["all_hours"] = hours * cost / (paid + waited)
+    fill["gpu_hours"] = hours * (cost - waited) / paid
+    return _TEXTS.wrong(found, **fill)
 
 
-def _refuse_other_costs(rows, sizes):
-    for row in rows:
+def _refuse_others(rows, sizes):
+    """Refuse another cost where there is one batch size, then whatever else differs."""
+    alone = [row for row in rows if len(row[0].steps) == 1]
+    for row in rows:  # those with one batch size come first
         order, size, cost = row
-        if not _is_near(cost, order.cost(size)):
-            clue = {"ratios": dict(enumerate(_ratios(rows)))}
-            why = _why_cost(rows) | {"of": _readings(*row)}
-            raise _wrong("cost", row, **why, clue=clue, also={"sizes": sizes})
-
-
-def _why_cost(rows):
-    """The hint for costs, and how often each part of a cost counts in all of them."""
-    parts = np.array([order.parts(size) for order, size, _ in rows])
-    # relative to the right cost, so that a cheap training counts as much
-    whole, found = parts.sum(1), np.array(_ratios(rows))
-    shares = parts / whole[:, None]
-    factors, *_ = np.linalg.lstsq(shares, found, rcond=None)
-    is_sum = np.abs(shares @ factors - found).max() < _TOLERANCE
-    is_rounded = np.abs((found - 1) * whole).max() <= 1
-    why = "sum" if is_sum else "rounded" if is_rounded else "reading"
-    return {"why": why, "gpu_part": factors[0], "waiting_part": factors[1]}
-
-
-def _readings(order, size, cost):
-    """What this would be the right cost of."""
-    hours, (paid, waited) = order.hours(size), order.parts(size)
-    readings = [
-        ("{:.4g} GPUs", (cost - waited) / paid * order.gpus(size)),
-        ("{:.4g} hours", cost / (paid + waited) * hours),
-        ("GPUs that are paid for {:.4g} hours", (cost - waited) / paid * hours),
-    ]
-    if waited:
-        days = (cost - paid) / waited * hours / 24
-        readings.append(("{:.4g} days of waiting", days))
-    readings = [row for row in readings if row[1] >= 0] or readings
-    # a whole number is hardly chance
-    whole = [row for row in readings if abs(row[1] - round(row[1])) < 1e-4]
-    return ", or of ".join(text.format(number) for text, number in whole or readings)
-
-
-def _refuse_other_choices(rows, sizes):
-    for row in rows:
-        order, size, cost = row
-        best, own = order.cheapest(), order.cost(size)
-        if size == best and _is_near(cost, own):
+        own = order.cost(size)
+        is_own = near(cost, own, _TOLERANCE * own)
+        if is_own and size == order.cheapest():
             continue
-        costs = {"its own": own, "the lowest": order.cost(best)}
-        near = (name for name, right in costs.items() if _is_near(cost, right))
-        why = next(near, "another")
+        if row in alone:
+            clue = {"ratios": dict(enumerate(_ratios(alone)))}
+            also = {"sizes": sizes}
+            raise _wrong("cost", row, why="reading", clue=clue, also=also)
+        why = "its own" if is_own else "of another"
         clue = {"sizes": dict(enumerate(sizes)), "cost": why}
-        by = _reason(rows) if why == "its own" else None
-        fill = {"why": "reason" if by else why, "reason": by, "own": _said(own)}
-        raise _wrong("cost", row, **fill, clue=clue, also={"costs": _ratios(rows)})
-
-
-def _reason(rows):
-    """What all batch sizes that were chosen have the lowest or highest value of."""
-    for name, of in _REASONS.items():
-        least = (min(one.steps, key=functools.partial(of, one)) for one, *_ in rows)
-        if list(least) == [size for _, size, _ in rows]:
-            return name
-    return None
+        also = {"costs": _ratios(rows)}
+        raise _wrong("cost", row, why=why, clue=clue, also=also, own=own)
 
 
 EXERCISE = Exercise("6.4", observe, cases, judge)

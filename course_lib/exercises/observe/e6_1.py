@@ -21,18 +21,20 @@ def _training(answer, given):
     groups = [{"params": [w], "lr": r} for w, r in zip(weights, given["own"])]
     del groups[0]["lr"]
     optimizer = given["optimizer"](groups, lr=given["own"][0])
-    before, steps, used = _settings(optimizer), [], []
-    optimizer.register_step_pre_hook(lambda *_: steps.append(1))
+    before, early, used = _settings(optimizer), [], []
+    optimizer.register_step_pre_hook(lambda *_: early.append(1))
     scheduler = answer(optimizer, given["k"], given["warmup_steps"])
     kind, said = _told(scheduler)
     found = {"returned": plain(said), "kind": kind}
     if kind != "scheduler":
         return found
-    ahead = _number(getattr(scheduler, "last_epoch", 0)) or 0.0
-    found |= {"early": len(steps), "ahead": ahead}
+    found["early"] = len(early)
+    found["ahead"] = _number(getattr(scheduler, "last_epoch", 0)) or 0.0
 
     def note(*_):
-        used.append([_rate(optimizer, weight) for weight in weights])
+        groups = optimizer.param_groups
+        rates = {id(weight): g["lr"] for g in groups for weight in g["params"]}
+        used.append([_number(rates.get(id(weight))) for weight in weights])
 
     optimizer.register_step_pre_hook(note)  # after hooks of the answer
     try:
@@ -40,20 +42,16 @@ def _training(answer, given):
             optimizer.step()
             scheduler.step()
     except Exception as error:
-        if _is_in_a_line_of_the_answer(error):
+        frames = traceback.extract_tb(error.__traceback__)
+        if any(is_learners(Frame(*frame[:3])) for frame in frames):
             raise  # with the line that it was in
         raised = f"{type(error).__name__}: {error}"
         return found | {"kind": "raised", "returned": raised}
     return found | {
-        "rates": [[rates[group] for rates in used] for group in range(len(weights))],
-        "steps": len(steps) - found["early"],
+        "rates": [list(rates) for rates in zip(*used)],
+        "steps": len(used),
         "settings": {"before": before, "after": _settings(optimizer)},
     }
-
-
-def _is_in_a_line_of_the_answer(error):
-    frames = traceback.extract_tb(error.__traceback__)
-    return any(is_learners(Frame(f.filename, f.lineno, f.name)) for f in frames)
 
 
 def _settings(optimizer):
@@ -62,13 +60,6 @@ def _settings(optimizer):
         {key: plain(group[key]) for key in group if key not in ("params", "lr")}
         for group in optimizer.param_groups
     ]
-
-
-def _rate(optimizer, weight):
-    for group in optimizer.param_groups:
-        if any(one is weight for one in group["params"]):
-            return _number(group["lr"])
-    return None
 
 
 def _number(value):
@@ -82,24 +73,22 @@ def _is_scheduler(value):
 
 def _told(value):
     """What came back in one word, and as it is said: without an object's address."""
-    name = type(value).__name__
-    said = f"an object of type {name}"
-    if _is_scheduler(value):
-        return "scheduler", said
-    if isinstance(value, type):
-        return "class", f"the class {value.__name__}"
-    if isinstance(value, Optimizer):
-        return "optimizer", said
-    if value is None or torch.is_tensor(value) or _number(value) is not None:
-        return name if value is None else "numbers", value
+    name, inside = type(value).__name__, [value]
     if isinstance(value, tuple | list | dict):
         inside = list(value.values() if isinstance(value, dict) else value)
-        kinds = ", ".join(type(one).__name__ for one in inside[:4])
-        numbers = None not in map(_number, inside)
-        return (
-            "several" if any(map(_is_scheduler, inside)) else "numbers",
-            value if numbers else f"a {name} of {len(inside)}: {kinds}",
-        )
-    if getattr(value, "__name__", "") == "step":
-        return "method", said
-    return "function" if callable(value) else name, said
+    is_number = torch.is_tensor(value) or None not in map(_number, inside)
+    kinds = {
+        "scheduler": _is_scheduler(value),
+        "class": isinstance(value, type),
+        "optimizer": isinstance(value, Optimizer),
+        "several": any(map(_is_scheduler, inside)),
+        "numbers": is_number,
+        name: True,
+    }
+    kind = next(kind for kind, holds in kinds.items() if holds)
+    other = (
+        f"the class {value.__name__}"
+        if kind == "class"
+        else f"an object of type {name}"
+    )
+    return kind, value if is_number or value is None else other

@@ -1,7 +1,5 @@
 """Exercise 6.3, in a rank: noise scales measured with DDP, and what they cost."""
 
-import functools
-
 import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -24,29 +22,23 @@ def observe(rank, world_size, answer, given):
     with group(rank, world_size) as device:
         # all before the first call: no collective of the check stands between two
         networks = [baseline.network().to(device) for _ in given["measurements"]]
-        on = [device] if device.type == "cuda" else None
-        models = [DDP(net, device_ids=on, bucket_cap_mb=_BUCKET) for net in networks]
+        models = [DDP(network, bucket_cap_mb=_BUCKET) for network in networks]
         measured = []
         for model, (images, labels, size) in zip(models, given["measurements"]):
             parts = zip(images.to(device).split(size), labels.to(device).split(size))
-            batches = list(parts)[rank::world_size]
-            ask = functools.partial(answer, rank, world_size, model, list(batches))
-            found = _watched(ask, model.module)
-            measured.append(found | {"baseline": costs(size) * len(batches)})
+            batches, start = list(parts)[rank::world_size], state_of(model.module)
+            with _Work(model.module) as work:
+                value = answer(rank, world_size, model, list(batches))
+            found = {
+                "returned": plain(value),
+                "type": type(value).__name__,
+                "moved": gap(start, state_of(model.module)) > 0,
+                "flops": sum(work.flops.values()),
+                "sent": work.sent,
+                "baseline": costs(size) * len(batches),
+            }
+            measured.append(found)
         return {"measured": measured}
-
-
-def _watched(ask, network):
-    start = state_of(network)
-    with _Work(network) as work:
-        value = ask()
-    return {
-        "returned": plain(value),
-        "type": type(value).__name__,
-        "moved": gap(start, state_of(network)) > 0,
-        "flops": sum(work.flops.values()),
-        "sent": work.sent,
-    }
 
 
 def costs(size):
