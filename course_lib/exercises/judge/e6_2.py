@@ -104,6 +104,7 @@ def _why(points, found, right):
         "both read off": knee_is_measured and least_is_measured,
         "knee read off": knee_is_measured,
         "least read off": least_is_measured,
+        "only the least": abs(found[0] / right[0] - 1) < CLOSE,
         "absolute": smaller,
         "exact curve": np.abs(best).max() < _EXACT,
         "other curve": True,

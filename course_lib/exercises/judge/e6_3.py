@@ -124,8 +124,11 @@ def _other_number(norms, ratios, rank, *, one, clue):
         why = "not reduced"
     elif abs(number) < CLOSE * norms.expected:
         why = "only average" if one["sent"] > _parameters() else "never averaged"
+    elif math.isfinite(off):
+        shares = "average too small", "nearly right", "average too large"
+        why = shares[(off > 0.85) + (off > 1.15)]
     else:
-        why = "one of both" if math.isfinite(off) else "no own gradients"
+        why = "no own gradients"
     fill = {"returned": said, "why": why, "off": off, "clue": clue}
     return _wrong("other number", norms, rank, **fill)
 
