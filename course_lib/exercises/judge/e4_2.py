@@ -60,14 +60,14 @@ def judge(case: Case, seen) -> str:
     """Compare weights, then the work of each rank, what travelled, and the end."""
     ranks, expected = len(seen), case.expected["weights"]
     states, facts = [state(one["returned"]) for one in seen], _facts(case, seen)
-    wrong = _first_wrong(facts[:-2])
+    wrong = _TEXTS.differing(facts[:-2])
     hint = f"Here {wrong}. {wrong.hint}" if wrong else _why(case, seen, states[0])
     off = gap(agree(states, expected, hint=hint), expected)
     if off > CLOSE:
         fill = {"ranks": ranks, "off": off, "close": CLOSE}
         clue = apart(states[0], expected)
         raise _TEXTS.wrong("other weights", hint=hint, clue=clue, **fill)
-    if wrong := _first_wrong(facts):
+    if wrong := _TEXTS.differing(facts):
         wrong.hint = f"{_TEXTS.hint('right weights')} {wrong.hint}"
         raise wrong
     steps, sent = len(case.expected["batches"]), len(gradients(seen.trace, 0))
@@ -75,23 +75,21 @@ def judge(case: Case, seen) -> str:
 
 
 def _facts(case, seen):
-    """Names of sentences, the number of each rank, what is expected, and margins.
-
-    The margins are factors: an answer may try a batch, or compress what it sends.
-    """
+    """What each rank did; an answer may try a batch, or compress what it sends."""
     ranks, batches = len(seen), case.expected["batches"]
     share, once, steps = sum(batches) // ranks, max(batches) // ranks, len(batches)
-    passes, size = [one["passes"] for one in seen], baseline.size(baseline.network())
+    passes = [one["passes"] for one in seen]
     sent = [_sent(seen.trace, rank) for rank in range(ranks)]
     reduces = [len(gradients(seen.trace, rank)) for rank in range(ranks)]
-    least = _LEAST if complete(seen.trace) else 0  # what is cut proves nothing
+    size = steps * baseline.size(baseline.network())
+    least = _LEAST * size if complete(seen.trace) else 0  # a cut trace proves nothing
     return (
-        ("share", [sum(one) for one in passes], share, 1, 1.5),
-        ("at once", [max(one, default=0) for one in passes], once, 0, 1),
-        ("steps", [one["moves"] for one in seen], steps, 1, 1.5),
-        ("gradients", sent, steps * size, least, 1.8),
-        ("all-reduces", reduces, steps, 0, 1.5),
-        ("not left", [int(not one["left"]) for one in seen], 0, 1, 1),
+        ("share", [sum(one) for one in passes], share, share, 1.5 * share),
+        ("at once", [max(one, default=0) for one in passes], once, 0, once),
+        ("steps", [one["moves"] for one in seen], steps, steps, 1.5 * steps),
+        ("gradients", sent, size, least, 1.8 * size),
+        ("all-reduces", reduces, steps, 0, 1.5 * steps),
+        ("not left", [int(not one["left"]) for one in seen], 0, 0, 0),
     )
 
 
@@ -99,16 +97,6 @@ def _sent(trace, rank):
     """The bytes that a rank handed to collectives but broadcasts."""
     calls = trace.select(rank, "communicate")
     return sum(call.bytes for call in calls if call.name != "broadcast")
-
-
-def _first_wrong(facts):
-    """The `Wrong` of the first fact that differs, on the first such rank, or None."""
-    for name, numbers, right, least, most in facts:
-        for rank, found in enumerate(numbers):
-            if not least * right <= found <= most * right:
-                fill = {"ranks": len(numbers), "found": found, "right": right}
-                return _TEXTS.wrong(name, clue={name: numbers}, rank=rank, **fill)
-    return None
 
 
 def _why(case, seen, state):
