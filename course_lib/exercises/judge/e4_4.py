@@ -16,7 +16,6 @@ from course_lib.text import listed, many
 
 _TEXTS = Texts("4.4")
 _STEPS = 3
-_SIZE = baseline.size(baseline.network())  # bytes of all gradients
 _SGD = functools.partial(torch.optim.SGD, lr=baseline.RATE)
 # its steps are no sum over ranks; a small `eps` would make much of rounding
 _ADAM = functools.partial(torch.optim.Adam, lr=0.01, eps=1e-3)
@@ -59,13 +58,14 @@ def judge(case: Case, seen) -> str:
     parts, ranks = case.given["parts"], case.world_size
     most = len(case.given["batches"][0][0]) // (ranks * parts)
     for number, expected in enumerate(case.expected):
-        steps, where = [one["steps"][number] for one in seen], {"step": number + 1}
-        updates = [step["updates"] for step in steps]
-        _refuse([("updates", updates, 1, 1, 1)], where)
+        steps = [one["steps"][number] for one in seen]
+        size = sum(weight.nbytes for weight in expected.values())
+        where = {"step": number + 1, "ranks": ranks, "size": size}
+        _refuse([("updates", [step["updates"] for step in steps], 1, 1, 1)], where)
         for rank, step in enumerate(steps):
-            _refuse_sent(step["sent"], {"rank": rank, "ranks": ranks} | where)
+            _refuse_sent(step["sent"], where | {"rank": rank})
         _refuse_weights([step["weights"] for step in steps], expected, where)
-        _refuse(_costs(steps, most), where)
+        _refuse(_costs(steps, most, size), where)
     return f"{parts} micro-batches on {ranks} ranks"
 
 
@@ -79,15 +79,11 @@ def _refuse_sent(sent, where):
     # by the number of forward passes that came before
     sent = [
         [size for name, size in calls if name == "all_reduce" and size > SMALL]
-        for calls in sent
+        for calls in sent or [[]]
     ]
-    *before, last = sent or [[]]
-    if any(before) or len(last) != 1 or not 0.9 < last[0] / _SIZE < 1.1:
-        fill = {
-            "sent": listed(map(sum, [*before, last])),
-            "passes": len(before),
-            "size": _SIZE,
-        }
+    *before, last = sent
+    if any(before) or len(last) != 1 or not 0.9 < last[0] / where["size"] < 1.1:
+        fill = {"sent": listed(map(sum, sent)), "passes": len(before)}
         calls = many(sum(map(len, sent)), "call")
         raise _TEXTS.wrong("sent", clue={"sent": sent}, calls=calls, **fill, **where)
 
@@ -96,19 +92,20 @@ def _refuse_weights(weights, expected, where):
     """Compare the weights of all ranks after a step with those of one process."""
     off = max(gap(one, expected) for one in weights)
     if off > CLOSE:
-        clue = where | {"apart": [apart(one, expected) for one in weights]}
+        different = [apart(one, expected) for one in weights]
+        clue = {"step": where["step"], "apart": different}
         raise _TEXTS.wrong("other weights", clue=clue, off=off, close=CLOSE, **where)
 
 
-def _costs(steps, most):
+def _costs(steps, most, size):
     """Memory, work and bytes of each rank; collectives may carry a little more."""
-    moved = [sum(size for calls in s["sent"] for _, size in calls) for s in steps]
+    moved = [sum(count for calls in s["sent"] for _, count in calls) for s in steps]
     work = steps[0]["baseline"]["flops"]
     return (
         ("whole batch", [max(s["passes"], default=0) for s in steps], most, 0, most),
         ("late backward", [s["graphs"] for s in steps], 1, 0, 1),
         ("work", [s["flops"] for s in steps], work, 0.6 * work, 1.6 * work),
-        ("more sent", moved, _SIZE, 0, 1.25 * _SIZE),
+        ("more sent", moved, size, 0, 1.25 * size),
     )
 
 
