@@ -22,17 +22,31 @@ class Texts:
         self.exercise = exercise
 
     def wrong(
-        self, found: str, /, *, why="", hint="", clue=None, also=None, **fill
+        self, section: str, /, *, why="", hint="", clue=None, also=None, **fill
     ) -> Wrong:
         """The `Wrong` of a section, filled in.
 
         Its hint is its own, or the one that `why` names, or the text `hint`.
         """
-        section = read(self.exercise)[found]
+        texts = read(self.exercise)[section]
         if not hint:
-            own = _filled(section.get("hint", ""), fill)
+            own = _filled(texts.get("hint", ""), fill)
             hint = self.hint(why, **fill) if why else own
-        return Wrong(_filled(section["found"], fill), hint, clue=clue, also=also)
+        return Wrong(_filled(texts["found"], fill), hint, clue=clue, also=also)
+
+    def differing(self, facts, **fill) -> Wrong | None:
+        """The `Wrong` of the first fact that is not as expected, or None.
+
+        A fact is the name of a section, the number of each rank, the right one, and
+        which are allowed, from the least to the most.
+        """
+        for name, numbers, right, least, most in facts:
+            for rank, found in enumerate(numbers):
+                if not least <= found <= most:
+                    where = {"rank": rank, "ranks": len(numbers)} | fill
+                    told = {"found": found, "right": right} | where
+                    return self.wrong(name, clue={name: numbers}, **told)
+        return None
 
     def hint(self, name: str, /, **fill) -> str:
         """A hint of the section `[hints]`, filled in."""

@@ -2,33 +2,27 @@
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import torch
 
 from course_lib.exercises import baseline
-from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.compare import (
     CLOSE,
-    SMALL,
     agree,
     apart,
     complete,
     gap,
+    gradients,
     steps_of,
 )
 from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.judge.e4_5b import state
 from course_lib.exercises.observe.e4_2 import observe
 from course_lib.exercises.texts import Texts
-from course_lib.exercises.values import shown
+from course_lib.text import listed
 
 _TEXTS = Texts("4.2")
 _BATCH = 64
-_FIRST = "1.weight"  # the weight whose first steps are observed
-_DRAWN = 2, 4  # steps
+_FIRST = "1.weight"  # the weight whose first step is observed
 _LEAST = 0.45  # of the bytes of gradients, which may be compressed
-_TWICE = 1.8  # times these bytes: they travelled once more
-_SAME = 0.01  # relative difference of two steps
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -46,199 +40,110 @@ def cases(seed: int) -> Iterator[Case]:
         images, labels = baseline.samples(count + 40 * seed)
         data = images[-count:], labels[-count:]
         given = {"data": data, "epochs": epochs, "seed": 10 * seed}
-        yield Case(given, ranks, trace=True, expected=_alone(given, ranks))
+        yield Case(given, ranks, trace=True, expected=_alone(data, epochs, 10 * seed))
 
 
-def _alone(given, ranks):
-    """What one process ends with, and a rank's passes and order on the way."""
-    data, count = given["data"], len(given["data"][0])
-    begins = [
-        baseline.network(given["seed"] + rank).state_dict() for rank in range(ranks)
-    ]
-    batches = list(
-        baseline.batches(data, baseline.shuffled, batch=_BATCH, epochs=given["epochs"])
-    )
-    steps = [baseline.weights_after(batches[:n], start=begins[0]) for n in (1, 2)]
+def _alone(data, epochs, seed):
+    """What one process starts and ends with, and its batches and orders."""
+    start, order = baseline.network(seed).state_dict(), baseline.shuffled
+    batches = list(baseline.batches(data, order, batch=_BATCH, epochs=epochs))
     return {
-        "weights": baseline.weights_after(batches, start=begins[0]),
-        "starts": [state[_FIRST] for state in (begins[0], *steps)],
-        "begins": begins,
-        "passes": [len(labels) // ranks for _, labels in batches],
-        "order": [
-            baseline.shuffled(count, epoch)[::ranks].tolist()
-            for epoch in range(given["epochs"])
-        ],
-        "bytes": len(batches) * baseline.size(baseline.network()),
+        "start": start,
+        "second": baseline.weights_after(batches[:1], start=start),
+        "weights": baseline.weights_after(batches, start=start),
+        "batches": [len(labels) for _, labels in batches],
+        "orders": [order(len(data[0]), n).tolist() for n in range(epochs + 1)],
     }
 
 
 def judge(case: Case, seen) -> str:
     """Compare weights, then the work of each rank, what travelled, and the end."""
-    ranks, expected = len(seen), case.expected
-    least = _LEAST if complete(seen.trace) else 0  # what is cut proves nothing
-    traffic = _traffic(seen.trace, ranks)
-    seen = [one | sent | {"least": least} for one, sent in zip(seen, traffic)]
-    states = [_state(rank["returned"]) for rank in seen]
-    why = _why_apart(expected, seen, states)
-    found = agree(states, expected["weights"], hint=_TEXTS.hint(why))
-    off = gap(found, expected["weights"])
+    ranks, expected = len(seen), case.expected["weights"]
+    states, facts = [state(one["returned"]) for one in seen], _facts(case, seen)
+    wrong = _TEXTS.differing(facts[:-2])
+    hint = f"Here {wrong}. {wrong.hint}" if wrong else _why(case, seen, states[0])
+    off = gap(agree(states, expected, hint=hint), expected)
     if off > CLOSE:
-        told = set(map(str, seen[0]["told"]))
-        raise _TEXTS.wrong(
-            "other weights",
-            hint=_why(expected, seen, found),
-            clue=apart(found, expected["weights"]),
-            also={
-                "one number": len(seen[0]["told"]) > 1 and len(told) == 1,
-                "twice": seen[0]["bytes"] > _TWICE * expected["bytes"],
-            },
-            **{"ranks": ranks, "off": off, "close": CLOSE},
-        )
-    costs = [_cost(expected, rank) for rank in seen]
-    for rank, facts in enumerate(costs):
-        for fact, of_all in zip(facts, zip(*costs)):
-            if fact.differs:
-                clue = {fact.did: [one.found for one in of_all]}
-                fill = {"rank": rank, "ranks": ranks, "told": fact.told}
-                wrong = _TEXTS.wrong("cost", why="right weights", clue=clue, **fill)
-                wrong.hint += " " + _TEXTS.hint(fact.advice)
-                raise wrong
-    steps, sent = len(expected["passes"]), seen[0]["reduces"]
+        fill = {"ranks": ranks, "off": off, "close": CLOSE}
+        clue = apart(states[0], expected)
+        raise _TEXTS.wrong("other weights", hint=hint, clue=clue, **fill)
+    if wrong := _TEXTS.differing(facts):
+        wrong.hint = f"{_TEXTS.hint('right weights')} {wrong.hint}"
+        raise wrong
+    steps, sent = len(case.expected["batches"]), len(gradients(seen.trace, 0))
     return f"{steps} steps" + (f" with {sent} all-reduces" if sent else "")
 
 
-def _traffic(trace, ranks):
-    """For each rank: bytes that went to collectives but broadcasts, and all-reduces.
-
-    Small all-reduces are not counted, for they cost next to nothing.
-    """
-    sent = [e for e in trace if e.kind == "communicate" and e.name != "broadcast"]
-    for rank in range(ranks):
-        own = [(e.name, e.bytes) for e in sent if e.rank == rank]
-        reduces = [name for name, size in own if name == "all_reduce" and size > SMALL]
-        yield {"bytes": sum(size for _, size in own), "reduces": len(reduces)}
-
-
-def _state(returned):
-    """What was returned if it is a state dict, else the text of what it is."""
-    named = isinstance(returned, dict) and all(isinstance(n, str) for n in returned)
-    if named and returned and all(map(torch.is_tensor, returned.values())):
-        return returned
-    return shown(returned)
-
-
-class _Fact(NamedTuple):
-    """What a rank did, the number that is expected, and the name of a hint."""
-
-    did: str
-    found: int
-    expected: int
-    times: tuple[float, float]  # it may be least and most
-    advice: str
-
-    @property
-    def differs(self):
-        least, most = self.times
-        return not least * self.expected <= self.found <= most * self.expected
-
-    @property
-    def told(self):
-        return f"{self.did.format(self.found)}, expected {self.expected:,}"
-
-
-def _cost(expected, rank):
-    """Work, bytes and the end; with margins, for an answer may try a batch."""
-    passes, wanted = rank["passes"], expected["passes"]
-    most, once, steps = max(passes, default=0), max(wanted), len(wanted)
-    sent, size, few = rank["bytes"], expected["bytes"], (rank["least"], _TWICE)
-    facts = (
-        ("trained with {:,} samples", sum(passes), sum(wanted), (1, 1.5), "share"),
-        ("put {:,} samples through the model at once", most, once, (0, 1), "divide"),
-        ("took {:,} steps", rank["moves"], steps, (1, 1.5), "one step"),
-        ("handed {:,} bytes of gradients to collectives", sent, size, few, "wrap"),
-        ("made {:,} all-reduces", rank["reduces"], steps, (0, 1.5), "pack"),
-        ("returned in {} process group", int(not rank["left"]), 0, (1, 1), "leave"),
+def _facts(case, seen):
+    """What each rank did; an answer may try a batch, or compress what it sends."""
+    ranks, batches = len(seen), case.expected["batches"]
+    share, once, steps = sum(batches) // ranks, max(batches) // ranks, len(batches)
+    passes = [one["passes"] for one in seen]
+    sent = [_sent(seen.trace, rank) for rank in range(ranks)]
+    reduces = [len(gradients(seen.trace, rank)) for rank in range(ranks)]
+    size = steps * baseline.size(baseline.network())
+    least = _LEAST * size if complete(seen.trace) else 0  # a cut trace proves nothing
+    return (
+        ("share", [sum(one) for one in passes], share, share, 1.5 * share),
+        ("at once", [max(one, default=0) for one in passes], once, 0, once),
+        ("steps", [one["moves"] for one in seen], steps, steps, 1.5 * steps),
+        ("gradients", sent, size, least, 1.8 * size),
+        ("all-reduces", reduces, steps, 0, 1.5 * steps),
+        ("not left", [int(not one["left"]) for one in seen], 0, 0, 0),
     )
-    return [_Fact(*fact) for fact in facts]
 
 
-def _why_apart(expected, seen, states):
-    """The name of a hint for ranks that end with different weights."""
-    pairs = zip(states, expected["begins"])
-    if all(isinstance(s, dict) and gap(s, b) < CLOSE for s, b in pairs):
-        return "before"
-    sent = seen[0]["bytes"] >= _LEAST * expected["bytes"]
-    return "other starts" if sent else "none travelled"
+def _sent(trace, rank):
+    """The bytes that a rank handed to collectives but broadcasts."""
+    calls = trace.select(rank, "communicate")
+    return sum(call.bytes for call in calls if call.name != "broadcast")
 
 
-def _why(expected, seen, found):
-    """The hint for ranks that agree with each other, but took other steps."""
-    first = seen[0]
-    if gap(found, expected["begins"][0]) < CLOSE:
-        return _TEXTS.hint("before" if first["moves"] > 1 else "no step")
-    for fact in (*_cost(expected, first)[:-2], *_order(expected["order"], seen)):
-        if fact.differs:
-            told = _TEXTS.hint("rank 0", told=fact.told)
-            return f"{told} {_TEXTS.hint(fact.advice)}"
-    why, factor = _why_steps(first["starts"], expected["starts"])
-    return _TEXTS.hint(why, factor=factor)
+def _why(case, seen, state):
+    """The hint for other weights from right work: another order, or another step."""
+    expected, orders = case.expected, case.expected["orders"]
+    for rank, one in enumerate(seen):
+        found = _orders(one["read"], [part[rank :: len(seen)] for part in orders])
+        if found != list(range(len(found))):
+            fill = {"found": listed(found), "right": listed(range(len(found)))}
+            return _TEXTS.hint("order", rank=rank, **fill)
+    if isinstance(state, dict) and gap(state, expected["start"]) < CLOSE:
+        return _TEXTS.hint("before")
+    factor = _factor(seen[0]["starts"], expected)
+    return _TEXTS.hint("factor" if abs(factor - 1) > 0.01 else "plain", factor=factor)
 
 
-def _order(order, seen):
-    """Facts on the samples that ranks 0 and 1 read, if they asked the data for them."""
-    length = len(order[0])
-    # longer by those that were only looked at
-    read = [one["read"][-length * len(order) :] for one in seen[:2]]
-    if any(len(one) < length * len(order) for one in read):
+def _orders(read, orders):
+    """For each epoch the number of the one whose order it has, or a word for others.
+
+    Nothing if the samples were not asked for one by one.
+    """
+    length, epochs = len(orders[0]), len(orders) - 1
+    read = read[-length * epochs :]  # before, some may only have been looked at
+    if len(read) < length * epochs:
         return []
-    first, second = (
-        [one[start:][:length] for start in range(0, len(one), length)] for one in read
-    )
-    both = sum(len(set(one) & set(other)) for one, other in zip(first, second))
-    stored = sum(one == sorted(one) for one in first)
-    repeated = sum(one == other for one, other in zip(first, first[1:]))
-    other = sum(one != wanted for one, wanted in zip(first, order))
-    facts = (
-        ("read {:,} samples that rank 1 read, too", both, "one seed"),
-        ("read {} epochs as stored", stored, "shuffle"),
-        ("repeated the order in {} epochs", repeated, "set epoch"),
-        ("read {} epochs in another order", other, "epoch number"),
-    )
-    return [_Fact(did, found, 0, (1, 1), advice) for did, found, advice in facts]
+    parts = [read[i * length :][:length] for i in range(epochs)]
+    others = ["stored" if part == sorted(part) else "another" for part in parts]
+    return [
+        orders.index(part) if part in orders else other
+        for part, other in zip(parts, others)
+    ]
 
 
-def _why_steps(starts, expected):
-    """The name of a hint for right batches, and a factor: the first step that differs.
-
-    The factor is that of the first step.
-    """
-    if any(start.shape != expected[0].shape for start in starts):
-        return "plain", 1
-    steps, rights = (
-        [after - before for before, after in zip(one, one[1:])]
-        for one in (starts, expected)
-    )
-    for number, (step, right) in enumerate(zip(steps, rights)):
-        if (step - right).norm() <= _SAME * right.norm():
-            continue
-        factor = (step * right).sum() / (right * right).sum()
-        longer = (step - factor * right).norm() <= _SAME * step.norm()
-        return "second step" if number else "factor" if longer else "direction", factor
-    return "later steps", 1
-
-
-def failed(case: Case, wrong: Failed) -> str:
-    """Say what a rank waits for, or why its connection is lost."""
-    if wrong.error.kind in (*STUCK, "lost"):
-        wrong.hint = _TEXTS.hint("all train")
-    raise wrong
+def _factor(starts, expected):
+    """How far the first step goes the right way, 1 if just as far as it should."""
+    first, second = (expected[name][_FIRST] for name in ("start", "second"))
+    if len(starts) < 2 or any(one.shape != first.shape for one in starts):
+        return 1
+    step, right = starts[1] - starts[0], second - first
+    return ((step * right).sum() / (right * right).sum()).item()
 
 
 def draw(case: Case, seen):
     """Draw two steps of the first case, if there are as many."""
     from course_lib.plots.timeline import plot_timeline
 
-    trace = steps_of(seen.trace, *_DRAWN)
+    trace = steps_of(seen.trace, 2, 4)
     return plot_timeline(trace) if trace else None
 
 
@@ -250,5 +155,4 @@ EXERCISE = Exercise(
     proof="2 and 4 ranks share the samples and have the weights of one process after"
     " {}",
     draw=draw,
-    failed=failed,
 )

@@ -3,22 +3,19 @@
 import functools
 import random
 from collections.abc import Iterator
-from math import inf, isfinite
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, SMALL, apart, gap, largest, steps_of
+from course_lib.exercises.compare import CLOSE, SMALL, apart, gap, state_of, steps_of
 from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.judge.e2_2 import gradient, refuse_other_work, weighed
 from course_lib.exercises.observe.e4_4 import observe
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed, many
 
 _TEXTS = Texts("4.4")
 _STEPS = 3
-_MOST = 1.25  # of the bytes of gradients, for all collectives
 _SGD = functools.partial(torch.optim.SGD, lr=baseline.RATE)
 # its steps are no sum over ranks; a small `eps` would make much of rounding
 _ADAM = functools.partial(torch.optim.Adam, lr=0.01, eps=1e-3)
@@ -29,8 +26,7 @@ _SIZES = ((2, 6, 5), (3, 4, 4), (5, 2, 3))
 def cases(seed: int) -> Iterator[Case]:
     """SGD twice, then Adam: it tells a mean of gradients from a mean of weights.
 
-    Expected are, for each step, the gradient of each micro-batch's mean loss, rank by
-    rank, and the weights after the step of one process.
+    Expected are the weights of one process after each step.
     """
     sizes = _SIZES if not seed else _drawn(random.Random(seed))
     for (ranks, parts, size), make in zip(sizes, (_SGD, _SGD, _ADAM)):
@@ -38,8 +34,7 @@ def cases(seed: int) -> Iterator[Case]:
         images, labels = baseline.samples(count * (seed + _STEPS))
         batches = list(zip(images.split(count), labels.split(count)))[-_STEPS:]
         given = {"batches": batches, "parts": parts, "optimizer": make}
-        expected = list(_alone(batches, make, ranks=ranks, parts=parts))
-        yield Case(given, world_size=ranks, trace=True, expected=expected)
+        yield Case(given, ranks, trace=True, expected=list(_alone(batches, make)))
 
 
 def _drawn(numbers):
@@ -47,124 +42,71 @@ def _drawn(numbers):
         yield ranks, numbers.choice((3, 4, 5, 6)), numbers.randint(2, 5)
 
 
-def _alone(batches, make, *, ranks, parts):
-    """One process: pairs of each micro-batch's gradient and the weights after it."""
+def _alone(batches, make):
+    """The weights of one process after each batch."""
     model = baseline.network()
     optimizer = make(model.parameters())
-    for batch in batches:
-        each = [
-            gradient(model, cross_entropy(model(images), labels))
-            for rank in range(ranks)
-            for images, labels in zip(*(p[rank::ranks].chunk(parts) for p in batch))
-        ]
-        for name, mean in _mean(each).items():
-            model.get_parameter(name).grad = mean
+    for images, labels in batches:
+        optimizer.zero_grad()
+        cross_entropy(model(images), labels).backward()
         optimizer.step()
-        yield each, {n: p.detach().clone() for n, p in model.named_parameters()}
-
-
-def _mean(each):
-    return {name: sum(one[name] for one in each) / len(each) for name in each[0]}
+        yield state_of(model)
 
 
 def judge(case: Case, seen) -> str:
-    """Count updates and all-reduces, compare the weights, then look at the cost."""
+    """In each step: updates, what travelled and when, the weights, then the cost."""
     parts, ranks = case.given["parts"], case.world_size
-    facts = {
-        "ranks": ranks,
-        "size": sum(value.nbytes for value in case.expected[0][-1].values()),
-        "most": len(case.given["batches"][0][0]) // (ranks * parts),
-    }
-    turns = [
-        (one["steps"][number], facts | {"step": number + 1, "rank": rank})
-        for number in range(_STEPS)
-        for rank, one in enumerate(seen)
-    ]
-    for step, where in turns:
-        if step["updates"] != 1:
-            clue, updates = {"updates": step["updates"]}, many(step["updates"], "step")
-            raise _TEXTS.wrong("updates", clue=clue, updates=updates, **where)
-    for step, where in turns:
-        _refuse_sent(step, where)
-    for number in range(_STEPS):
-        _refuse_weights([one["steps"][number] for one in seen], case, number)
-    for step, where in turns:
-        _refuse_memory(step, where)
-        refuse_other_work(step, step["baseline"], seen[where["rank"]]["device"])
-        moved = sum(count for calls in step["sent"] for _, count in calls)
-        if moved > _MOST * where["size"]:
-            raise _TEXTS.wrong("more sent", moved=moved, **where)
+    most = len(case.given["batches"][0][0]) // (ranks * parts)
+    for number, expected in enumerate(case.expected):
+        steps = [one["steps"][number] for one in seen]
+        size = sum(weight.nbytes for weight in expected.values())
+        where = {"step": number + 1, "ranks": ranks, "size": size}
+        _refuse([("updates", [step["updates"] for step in steps], 1, 1, 1)], where)
+        for rank, step in enumerate(steps):
+            _refuse_sent(step["sent"], where | {"rank": rank})
+        _refuse_weights([step["weights"] for step in steps], expected, where)
+        _refuse(_costs(steps, most, size), where)
     return f"{parts} micro-batches on {ranks} ranks"
 
 
-def _refuse_sent(step, where):
+def _refuse(facts, where):
+    if wrong := _TEXTS.differing(facts, **where):
+        raise wrong
+
+
+def _refuse_sent(sent, where):
     """Refuse all but one all-reduce of all gradients, after the last forward pass."""
     # by the number of forward passes that came before
     sent = [
         [size for name, size in calls if name == "all_reduce" and size > SMALL]
-        for calls in step["sent"]
+        for calls in sent or [[]]
     ]
-    every, after = sum(sent, []), [i for i, calls in enumerate(sent) if calls]
-    passes, ddp = len(sent) - 1, step["ddp"]
-    where = where | {
-        "calls": many(len(every), "all-reduce"),
-        "sent": sum(every),
-        "after": listed(after) if after else "none",
-        "passes": passes,
-    }
-    if len(every) != 1 or not 0.9 < every[0] / where["size"] < 1.1:
-        why = _why_sent(after, passes, ddp)
-        raise _TEXTS.wrong("sent", why=why, clue={"sent": sent}, also=ddp, **where)
-    if after != [passes]:
-        raise _TEXTS.wrong("sent early", **where)
+    *before, last = sent
+    if any(before) or len(last) != 1 or not 0.9 < last[0] / where["size"] < 1.1:
+        fill = {"sent": listed(map(sum, sent)), "passes": len(before)}
+        calls = many(sum(map(len, sent)), "call")
+        raise _TEXTS.wrong("sent", clue={"sent": sent}, calls=calls, **fill, **where)
 
 
-def _why_sent(after, passes, ddp):
-    """The name of a hint for all-reduces that follow these forward passes, from 1."""
-    if passes < 1:
-        return "no pass"
-    if not ddp["forward"]:
-        return "without DDP"
-    if not after:
-        return "never sent"
-    if after == [passes]:
-        return "let DDP send"
-    return "no with" if ddp["no_sync"] and not ddp["quiet"] else "sent often"
-
-
-def _refuse_weights(found, case, number):
+def _refuse_weights(weights, expected, where):
     """Compare the weights of all ranks after a step with those of one process."""
-    each, expected = case.expected[number]
-    weights = [step["weights"] for step in found]
-    gaps = between = [gap(one, expected) for one in weights]
-    if max(gaps) <= CLOSE:
-        return
-    if isfinite(max(gaps)):
-        between = [gap(one, weights[0]) for one in weights]
-    rank = between.index(max(between))
-    grads, right = found[rank]["gradient"], _mean(each)
-    off = gap(grads, right) / largest(right)
-    why, counts = "right gradient" if off <= CLOSE else "no gradient", ""
-    if CLOSE < off < inf:
-        why, shares = "whose gradient", [1 / len(each)] * len(each)
-        counts = " " + weighed(grads, each, shares, off=off, noun="mean losses")
-    wrong = _TEXTS.wrong(
-        "ranks differ" if CLOSE < max(between) < inf else "other weights",
-        why=why,
-        clue={"step": number, "apart": [apart(one, expected) for one in weights]},
-        **{"step": number + 1, "rank": rank, "ranks": len(found), "close": CLOSE},
-        **{"off": max(gaps), "between": max(between), "parts": case.given["parts"]},
+    off = max(gap(one, expected) for one in weights)
+    if off > CLOSE:
+        different = [apart(one, expected) for one in weights]
+        clue = {"step": where["step"], "apart": different}
+        raise _TEXTS.wrong("other weights", clue=clue, off=off, close=CLOSE, **where)
+
+
+def _costs(steps, most, size):
+    """Memory, work and bytes of each rank; collectives may carry a little more."""
+    moved = [sum(count for calls in s["sent"] for _, count in calls) for s in steps]
+    work = steps[0]["baseline"]["flops"]
+    return (
+        ("whole batch", [max(s["passes"], default=0) for s in steps], most, 0, most),
+        ("late backward", [s["graphs"] for s in steps], 1, 0, 1),
+        ("work", [s["flops"] for s in steps], work, 0.6 * work, 1.6 * work),
+        ("more sent", moved, size, 0, 1.25 * size),
     )
-    wrong.hint += counts
-    raise wrong
-
-
-def _refuse_memory(step, where):
-    samples, graphs = max(step["passes"], default=0), step["graphs"]
-    if samples > where["most"]:
-        raise _TEXTS.wrong("whole batch", samples=samples, **where)
-    if graphs > 1:
-        raise _TEXTS.wrong("late backward", graphs=graphs, **where)
 
 
 def draw(case: Case, seen):

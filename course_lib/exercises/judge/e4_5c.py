@@ -9,10 +9,10 @@ from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.observe.e4_5c import observe
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
+from course_lib.text import listed
 
 _TEXTS = Texts("4.5c")
 _CLOSE = 1e-5  # of a mean in 32 bits
-_PRINTED = 6e-4  # of a number with three digits
 # neither whole nor with few digits; the largest belongs to no rank at an end
 _LOSSES = ((1.2254, 2.6371, 0.6829), (0.7127, 1.8736))
 
@@ -26,14 +26,11 @@ def cases(seed: int) -> Iterator[Case]:
 
 def _drawn(numbers):
     for ranks in numbers.sample((2, 3, 4, 5), 2):
-        losses = [round(numbers.uniform(0.2, 3), 4) for _ in range(ranks)]
-        while not 1e-4 < _rounding(sum(losses) / ranks) < 4e-4:
-            losses[0] = round(losses[0] + 1e-4, 4)  # until three digits are not enough
-        yield tuple(losses)
-
-
-def _rounding(mean):
-    return abs(round(mean, 3) - mean)
+        losses, rest = (), 0.0
+        while not 1e-4 < rest < 4e-4:  # until three digits are not enough
+            losses = tuple(round(numbers.uniform(0.2, 3), 4) for _ in range(ranks))
+            rest = abs(round(sum(losses) / ranks, 3) - sum(losses) / ranks)
+        yield losses
 
 
 def judge(case: Case, seen) -> str:
@@ -46,74 +43,35 @@ def judge(case: Case, seen) -> str:
             raise _TEXTS.wrong("loss changed", **fill)
         if not result["backward"]:
             raise _TEXTS.wrong("no backward", **fill)
-    _judge_printed([result["printed"] for result in seen], losses, case.expected)
+    _judge_printed([result["printed"] for result in seen], case.expected)
     return str(ranks)
 
 
 def _judge_returned(returned, losses, mean):
     found = list(map(number_of, returned))
-    for rank, number in enumerate(found):
-        if near(number, mean, _CLOSE):
-            continue
-        name = _named(number, losses, most=_CLOSE)
-        if number is None:
-            why = "no number"
-        elif name:
-            why = "all return" if len(set(found)) == 1 else "one returns"
-        else:
-            why = "rounded" if near(number, mean, _PRINTED) else "add up"
-        raise _TEXTS.wrong(
-            "returned",
-            why=why,
-            clue={"returned": found},
-            rank=rank,
-            ranks=len(losses),
-            returned=shown(returned[rank]) if number is None else f"{number:.4f}",
-            mean=mean,
-            number=name,
-        )
-
-
-def _judge_printed(printed, losses, mean):
-    ranks, right = len(losses), f"{mean:.3f}"
-    for rank in range(1, ranks):
-        # other lines are no fault
-        if right in printed[rank] or "mean loss" in printed[rank]:
-            raise _TEXTS.wrong("others print", rank=rank, ranks=ranks)
-    if right in printed[0]:
+    if all(near(number, mean, _CLOSE) for number in found):
         return
-    numbers = [float(text) for text in re.findall(r"\d+\.\d{3,}", printed[0])]
-    names = [_named(number, losses, most=_PRINTED) for number in numbers]
-    name = next(filter(None, names), None)
-    if any(near(number, mean / ranks, _PRINTED) for number in numbers):
-        why = "divided twice"
-    else:
-        why = "other number" if name else "keep the line"
-    raise _TEXTS.wrong(
-        "printed",
-        why=why,
-        clue={"printed": numbers},
-        ranks=ranks,
-        printed=printed[0].strip()[:60],
-        mean=mean,
-        number=name,
-    )
+    told = [
+        shown(value) if number is None else f"{number:.4f}"
+        for value, number in zip(returned, found)
+    ]
+    rank = next(i for i, one in enumerate(found) if not near(one, mean, _CLOSE))
+    fill = {"losses": listed(losses), "told": listed(told), "returned": told[rank]}
+    where = {"rank": rank, "ranks": len(losses)}
+    raise _TEXTS.wrong("returned", clue={"returned": found}, mean=mean, **fill, **where)
 
 
-def _named(number, losses, *, most):
-    """What a number is of these losses, in words, or None."""
-    ranks, whole = len(losses), sum(map(int, losses))
-    values = [("the sum of all losses", sum(losses))]
-    for rank, loss in enumerate(losses):
-        largest = "the largest loss, {}," if loss == max(losses) else "{}"
-        values.append((largest.format(f"rank {rank}'s own loss"), loss))
-    values.append(("the sum of all losses, each cut to a whole number,", whole))
-    for name, value in values:
-        for divisor in (1, ranks, 2, 4, ranks**2):
-            if number is not None and near(number * divisor, value, most * divisor):
-                divided = f"{name} divided by {divisor}"
-                return divided if divisor > 1 else name.strip(",")
-    return None
+def _judge_printed(printed, mean):
+    first, *others = printed
+    ranks, right = len(printed), f"{mean:.3f}"
+    for rank, text in enumerate(others, start=1):
+        # other lines are no fault
+        if right in text or "mean loss" in text:
+            raise _TEXTS.wrong("others print", rank=rank, ranks=ranks)
+    if right not in first:
+        numbers = [float(text) for text in re.findall(r"\d+\.\d{3,}", first)]
+        fill = {"ranks": ranks, "printed": first.strip()[:60], "mean": mean}
+        raise _TEXTS.wrong("printed", clue={"printed": numbers}, **fill)
 
 
 def failed(case: Case, wrong):

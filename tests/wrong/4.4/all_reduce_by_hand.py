@@ -1,4 +1,5 @@
-# hint: Let DDP send the gradients, once
+# mistake: Let DDP send the gradients, once: call `model`, not model.module, and run the
+#   last micro-batch outside of no_sync. Nothing else needs to travel.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,4 @@
-# hint: only the last one may send
+# hint: Only the last micro-batch may send
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     half = len(microbatches) // 2

@@ -1,4 +1,5 @@
-# hint: The last one must send
+# mistake: The gradients travel with micro-batch 1, and what is added later stays on its
+#   rank. The last one must send.
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     images, labels = microbatches[0]

@@ -1,5 +1,5 @@
-# mistake: The forward pass stands outside no_sync, and there DDP decides whether the
-#   next backward sends. Put forward and backward inside.
+# hint: Each backward sends its gradients
+# same as: no_no_sync.py
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     for i, (images, labels) in enumerate(microbatches):

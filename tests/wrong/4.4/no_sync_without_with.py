@@ -1,4 +1,5 @@
-# hint: needs `with`
+# hint: Each backward sends its gradients
+# same as: no_no_sync.py
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     model.no_sync()

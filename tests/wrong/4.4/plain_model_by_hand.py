@@ -1,4 +1,5 @@
-# hint: You call model.module
+# hint: Let DDP send the gradients, once
+# same as: all_reduce_by_hand.py
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     with model.no_sync():

@@ -1,4 +1,4 @@
-# hint: the work is not shared out
+# hint: each takes its own part
 # same as: whole_batch_on_every_rank
 def train_agreeing(rank, world_size, make_model, batches):
     dist.init_process_group("gloo")

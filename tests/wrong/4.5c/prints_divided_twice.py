@@ -1,4 +1,5 @@
-# hint: divided by world_size once more
+# mistake: Here the printed number is divided by world_size once more: what the ranks
+#   return is the mean already.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

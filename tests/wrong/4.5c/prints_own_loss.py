@@ -1,4 +1,4 @@
-# hint: prints rank 0's own loss
+# mistake: This prints rank 0's own loss: print the mean.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

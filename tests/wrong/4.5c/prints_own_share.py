@@ -1,4 +1,4 @@
-# hint: prints rank 0's own loss
+# mistake: This prints rank 0's own loss divided by 3: print the mean.
 # same as: prints_own_loss.py
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()

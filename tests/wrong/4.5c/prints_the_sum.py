@@ -1,4 +1,4 @@
-# hint: This prints the sum
+# mistake: This prints the sum of all losses: print the mean.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

@@ -1,4 +1,4 @@
-# hint: as a number, not rank 0 alone
+# hint: they returned 1.5151, None and None
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

@@ -1,4 +1,4 @@
-# hint: Is it rounded?
+# mistake: This is nearly right. Is it rounded? Only what is printed has 3 digits.
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)
