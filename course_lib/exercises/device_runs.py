@@ -74,16 +74,8 @@ def held(devs: Sequence[torch.device]) -> dict[str, int]:
 
 
 def to_cpu(value):
-    """The same value with its tensors on the CPU, cut off from their graph."""
-    if torch.is_tensor(value):
-        return value.detach().cpu().clone()
-    if isinstance(value, torch.nn.Module):
-        return to_cpu(value.state_dict())
-    if isinstance(value, dict):
-        return {key: to_cpu(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_cpu(part) for part in value]
-    return value
+    """A tensor on the CPU, cut off from its graph; all else as it is."""
+    return value.detach().cpu().clone() if torch.is_tensor(value) else value
 
 
 def one_gpu(memory: int | None = None):

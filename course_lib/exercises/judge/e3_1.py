@@ -81,18 +81,15 @@ def judge(case: Case, seen) -> str:
     [rank] = seen
     batch, names = len(case.given["batches"][0][1]), rank["devices"]
     where = f"{batch} samples on {len(names)} devices"
-    travelled = ""
+    travelled, wrong = "", partial(_TEXTS.wrong, where=where)
     for number, (step, right) in enumerate(zip(rank["steps"], case.expected)):
         step_where = where + " (second step)" * number
         _judge_gradients(step, right, first=names[0], where=step_where)
         _judge_loss(step, right, where=step_where)
         if batch >= _COSTLY:
             each, size = shares(batch, len(names)), baseline.size(case.given["model"])
-            fill = {
-                "weights": (size, size),
-                "wrong": partial(_TEXTS.wrong, where=where),
-            }
-            travelled = f" ({said(judge_cost(rank, step, each, **fill))} travelled)"
+            sent = judge_cost(rank, step, each, weights=(size, size), wrong=wrong)
+            travelled = f" ({said(sent)} travelled)"
     return where + travelled
 
 

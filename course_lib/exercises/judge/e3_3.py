@@ -84,10 +84,8 @@ def _right(devices):
     others, share = devices - 1, (devices - 1) / devices
     parallel = {"parameters": others, "buffers": others}
     parallel |= {"images": share, "outputs": share}
-    return {
-        "DataParallel": parallel,
-        "DDP": dict.fromkeys(parallel, 0) | {"parameters": 2 * share},
-    }
+    ring = dict.fromkeys(parallel, 0) | {"parameters": 2 * share}
+    return {"DataParallel": parallel, "DDP": ring}
 
 
 def _counts(rank, kind, *, found):
