@@ -1,30 +1,27 @@
 """What checks see of an answer on devices: its result, bytes, peak memory and time."""
 
 import gc
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from course_lib.accelerators.usage import tensors
-from course_lib.errors import LaunchError
 from course_lib.tracing.events import Trace
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call that was watched: what came back, and what it cost; plain data.
+    """One call that was watched: what came back, and what it cost.
 
-    `result` lies on the CPU, `places` names the devices on which its tensors lay.
-    Bytes by device name: held `before` and `after` the call, and at the `peak`.
+    `places` names the devices on which the tensors of the `result` lie. Bytes by device
+    name: held `before` the call, and at its `peak`.
     """
 
     result: object
     places: tuple[str, ...]
     before: dict[str, int]
     peak: dict[str, int]
-    after: dict[str, int]
     trace: Trace
 
     @property
@@ -61,11 +58,10 @@ def watch(call: Callable, devs: Sequence[torch.device], *, warm: int = 0) -> Run
     with trace() as recorded:
         result = call()
     return Run(
-        to_cpu(result),
+        result,
         tuple(sorted({str(tensor.device) for tensor in tensors(result)})),
         before,
         {str(device): gpu.max_memory_allocated(device) for device in devs},
-        held(devs),
         recorded,
     )
 
@@ -78,24 +74,8 @@ def held(devs: Sequence[torch.device]) -> dict[str, int]:
 
 
 def to_cpu(value):
-    """The same value with its tensors on the CPU, cut off from their graph."""
-    if torch.is_tensor(value):
-        return value.detach().cpu().clone()
-    if isinstance(value, torch.nn.Module):
-        return to_cpu(value.state_dict())
-    if isinstance(value, dict):
-        return {key: to_cpu(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_cpu(part) for part in value]
-    return value
-
-
-def mixed(error: LaunchError) -> tuple[str, ...]:
-    """The devices that an operator found its tensors on; () for other failures."""
-    said = str(error)
-    if "to be on the same device" not in said:
-        return ()
-    return tuple(re.findall(r"\b(?:cpu|vgpu:\d+|cuda:\d+)\b", said)[:2])
+    """A tensor on the CPU, cut off from its graph; all else as it is."""
+    return value.detach().cpu().clone() if torch.is_tensor(value) else value
 
 
 def one_gpu(memory: int | None = None):

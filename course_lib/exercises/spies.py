@@ -68,7 +68,7 @@ class Work(TorchDispatchMode):
 class Copies(TorchDispatchMode):
     """Notes in `tensors` what is copied from one device to another in a block.
 
-    Each as the names of both devices and the copy itself, which lives on.
+    Each as the names of both devices and another copy, which lives on.
     """
 
     def __init__(self):
@@ -83,7 +83,8 @@ class Copies(TorchDispatchMode):
         copy = operator(*args, **(kwargs or {}))
         place = _COPIES.get(operator.overloadpacket)
         if place is not None and copy.device != args[place].device:
-            self.tensors.append((str(args[place].device), str(copy.device), copy))
+            places = str(args[place].device), str(copy.device)
+            self.tensors.append((*places, copy.clone()))
         return copy
 
 

@@ -1,5 +1,7 @@
 """What a rank hands to collectives, and when: between which of its forward passes."""
 
+import itertools
+
 import torch
 
 from course_lib.exercises.spies import Work
@@ -16,12 +18,14 @@ class Travel(Work):
 
     def __init__(self, model: torch.nn.Module):
         super().__init__(model)
-        self.sent, self.graphs, self._held = [[]], 0, 0
-        self._known = len(_calls())
+        self.graphs, self._held = 0, 0
+        self._starts = [len(_calls())]
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        self._note_sent()
+        calls = _calls()
+        ends = itertools.pairwise([*self._starts, len(calls)])
+        self.sent = [calls[start:stop] for start, stop in ends]
 
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
         result = super().__torch_dispatch__(operator, _types, args, kwargs)
@@ -36,16 +40,11 @@ class Travel(Work):
         passes = len(self.passes)
         super().note_pass(packet, args)
         if len(self.passes) > passes:
-            self._note_sent()
-            self.sent.append([])
+            self._starts.append(len(_calls()))
             self._held += torch.is_grad_enabled()
             self.graphs = max(self.graphs, self._held)
 
-    def _note_sent(self):
-        calls = _calls()
-        self.sent[-1] += [(call.name, call.bytes) for call in calls[self._known :]]
-        self._known = len(calls)
-
 
 def _calls():
-    return flight_recorder.read(flight_recorder.entries())
+    calls = flight_recorder.read(flight_recorder.entries())
+    return [(call.name, call.bytes) for call in calls]

@@ -2,15 +2,15 @@
 
 import copy
 import random
-import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import apart, gap, largest, near
-from course_lib.exercises.device_runs import mixed
+from course_lib.exercises.compare import apart, largest, near, state_of
 from course_lib.exercises.exercise import Case, Exercise, Wrong
 from course_lib.exercises.judge.e2_2 import gradient, weighed
 from course_lib.exercises.observe.e3_1 import observe
@@ -24,23 +24,18 @@ _TEXTS = Texts("3.1")
 _CASES = ((4, 400), (4, 10), (4, 9), (3, 100))
 _CLOSE = 1e-6  # gradients here are about 0.01 to 0.1
 _COSTLY = 100  # samples from which on it counts what travels, and who computes
-SAMPLE = 4 * 64 + 8  # bytes of an image and its label
-# what PyTorch says where tensors of two devices are added
-_ADDED = re.compile(r"wrapper_[A-Za-z]+_(add_?|_?cat|_?stack)\)")
-_LOSSES = 8  # bytes: a loss for each sample may come, and its gradient go
+_SAMPLE = 4 * 64 + 8  # bytes of an image and its label
 
 
 def cases(seed: int) -> Iterator[Case]:
     """A large batch, one whose chunks differ, one with too few of them, other devices.
 
-    Expected are, for two steps, the gradients of the chunks and the losses.
+    Expected are two steps of one device.
     """
     for count, batch in _CASES if not seed else _drawn(random.Random(seed)):
-        model = baseline.network(seed)
-        images, labels = baseline.samples(100 * seed + 2 * batch)
-        cut = (part[100 * seed :].split(batch) for part in (images, labels))
-        given = {"model": model, "batches": list(zip(*cut)), "devices": count}
-        yield Case(given, expected=_right(model, given["batches"], count))
+        given = batches_on(count, batch, seed=seed, steps=2)
+        steps, _ = trained(given)
+        yield Case(given, expected=steps)
 
 
 def _drawn(numbers):
@@ -50,21 +45,35 @@ def _drawn(numbers):
     yield numbers.choice((3, 5)), numbers.randint(_COSTLY, 130)
 
 
-def _right(model, batches, count):
-    """For each step: the gradient, those of the chunks, their shares and losses."""
-    model, steps = copy.deepcopy(model), []
-    for images, labels in batches:
-        pairs = list(zip(images.chunk(count), labels.chunk(count)))
+def batches_on(devices: int, batch: int, *, seed: int, steps: int) -> dict:
+    """What an answer is given: a network, as many batches, a number of devices."""
+    parts = [
+        part[100 * seed :] for part in baseline.samples(100 * seed + steps * batch)
+    ]
+    batches = list(zip(*(part.split(batch) for part in parts)))
+    return {"model": baseline.network(seed), "batches": batches, "devices": devices}
+
+
+def trained(given: dict, momentum=0.0) -> tuple[list[dict], dict]:
+    """What each step has on one device, also of its chunks, and the weights after all.
+
+    `shares` are those of the chunks in the batch.
+    """
+    model, steps = copy.deepcopy(given["model"]), []
+    sgd = baseline.optimizer(model, momentum=momentum)
+    for images, labels in given["batches"]:
+        pairs = list(zip(*(part.chunk(given["devices"]) for part in (images, labels))))
         losses = [cross_entropy(model(x), y) for x, y in pairs]
-        step = {"whole": gradient(model, cross_entropy(model(images), labels))}
+        step = {"weights": state_of(model)}
         step["shares"] = [len(y) / len(labels) for _, y in pairs]
         step["losses"] = [loss.item() for loss in losses]
         step["each"] = [gradient(model, loss) for loss in losses]
+        sgd.zero_grad()
+        cross_entropy(model(images), labels).backward()
+        step["whole"] = state_of({n: p.grad for n, p in model.named_parameters()})
+        sgd.step()
         steps.append(step)
-        with torch.no_grad():
-            for parameter, grad in zip(model.parameters(), step["whole"].values()):
-                parameter -= baseline.RATE * grad
-    return steps
+    return steps, state_of(model)
 
 
 def judge(case: Case, seen) -> str:
@@ -72,45 +81,35 @@ def judge(case: Case, seen) -> str:
     [rank] = seen
     batch, names = len(case.given["batches"][0][1]), rank["devices"]
     where = f"{batch} samples on {len(names)} devices"
-    travelled = ""
+    travelled, wrong = "", partial(_TEXTS.wrong, where=where)
     for number, (step, right) in enumerate(zip(rank["steps"], case.expected)):
         step_where = where + " (second step)" * number
-        _judge_model(step, names[0])
-        _judge_gradients(step, right, where=step_where, again=bool(number))
+        _judge_gradients(step, right, first=names[0], where=step_where)
         _judge_loss(step, right, where=step_where)
         if batch >= _COSTLY:
-            refuse_other_work(rank, step["flops"], shares(batch, len(names)))
-            _judge_bytes(step["sent"], names, case=case, where=where)
-            travelled = f" ({said(sum(step['sent'].values()))} travelled)"
+            each, size = shares(batch, len(names)), baseline.size(case.given["model"])
+            sent = judge_cost(rank, step, each, weights=(size, size), wrong=wrong)
+            travelled = f" ({said(sent)} travelled)"
     return where + travelled
 
 
-def _judge_model(step, first):
+def _judge_gradients(step, right, *, first, where):
+    found, whole = step["gradients"], right["whole"]
     if step["place"] != first:
         raise _TEXTS.wrong("moved", place=step["place"], first=first)
     if step["moved"]:
         raise _TEXTS.wrong("stepped", parameter=shown(step["moved"][0]))
-    if without := step["without"]:
-        clue = {"without": len(without)}
-        parameter = shown(without[0])
-        raise _TEXTS.wrong("no gradient", parameter=parameter, first=first, clue=clue)
-
-
-def _judge_gradients(step, right, *, where, again):
-    found, whole = step["gradients"], right["whole"]
-    off = gap(found, whole)
+    differences = apart(found, whole)
+    if not differences:
+        there, names = listed(found or ["no parameter"]), listed(whole)
+        raise _TEXTS.wrong("no gradient", found=there, names=names, first=first)
+    off = largest(differences)
     if off <= _CLOSE:
         return
-    differences, why = apart(found, whole), "old" if again else None
-    clue = {"apart": differences, "second": again}
-    fill = {"where": where, "off": off, "most": _CLOSE}
-    wrong = _TEXTS.wrong("gradients", why=why, clue=clue, **fill)
-    if differences and not again:
-        of = {"off": off / largest(whole), "noun": "mean losses", "of": "chunks"}
-        wrong.hint = weighed(found, right["each"], right["shares"], **of)
-        if wrong.hint.startswith("No sum"):
-            wrong.hint += " " + _TEXTS.hint("own chunk")
-    raise wrong
+    of = {"off": off / largest(whole), "noun": "mean losses", "of": "chunks"}
+    told = weighed(found, right["each"], right["shares"], **of)
+    fill = {"where": where, "off": off, "most": _CLOSE, "told": told}
+    raise _TEXTS.wrong("gradients", clue={"apart": differences}, **fill)
 
 
 def _judge_loss(step, right, *, where):
@@ -118,16 +117,51 @@ def _judge_loss(step, right, *, where):
     mean = sum(share * loss for share, loss in zip(right["shares"], losses))
     if near(found, mean, 1e-5):
         return
-    none = found is None
-    raise _TEXTS.wrong(
-        "loss",
-        why="no loss" if none else "not weighted",
-        where=where,
-        returned=shown(step["returned"]) if none else f"{found:.4f}",
-        mean=mean,
-        losses=", ".join(f"{loss:.4f}" for loss in losses),
-        clue={"loss": found, "off": None if none else found - mean},
-    )
+    fill = {"returned": shown(step["returned"]), "mean": mean, "where": where}
+    fill["losses"] = ", ".join(f"{loss:.4f}" for loss in losses)
+    raise _TEXTS.wrong("loss", clue={"loss": found}, **fill)
+
+
+def judge_cost(
+    rank: dict, cost: dict, right: list[int], *, weights: tuple, wrong: Callable
+) -> int:
+    """Refuse a device that does not do its share, and other bytes than are needed.
+
+    Also of 3.2, and `wrong` tells it in its words. `cost` was seen; `right` are the
+    samples of each device, `weights` the bytes beside samples that go from device 0 to
+    each other one, and back. Gives all bytes that travelled.
+    """
+    _judge_work(rank, cost["flops"], right)
+    first, *others = rank["devices"]
+    sent, needed = Counter(), {}
+    for copied in cost["trace"].transfers:
+        sent[copied.source, copied.target] += copied.bytes
+    for name, count in zip(others, right[1:]):
+        needed[first, name] = weights[0] + count * _SAMPLE
+        needed[name, first] = weights[1]
+    found, enough = sum(sent.values()), sum(needed.values())
+    # a loss for each sample may come, and its gradient go
+    most = 1.02 * enough + 8 * sum(right) + 256
+    if found < 0.95 * enough:
+        raise wrong("too few bytes", found=said(found), enough=said(enough))
+    if found > most:
+        counts = [sent[link] for link in needed]
+        worst = max(sent, key=lambda link: sent[link] - needed.get(link, 0))
+        fill = {"source": worst[0], "target": worst[1], "most": said(most)}
+        fill |= {"sent": said(sent[worst]), "needed": said(needed.get(worst, 0))}
+        clue = {"sent": counts, "elsewhere": found - sum(counts)}
+        raise wrong("too many bytes", clue=clue, found=said(found), **fill)
+    return found
+
+
+def _judge_work(rank, flops, right):
+    names, one = rank["devices"], rank["baseline"]["flops"]
+    done = dict.fromkeys(names, 0) | {name: flops[name] / one for name in flops}
+    each = [done[name] for name in names]
+    if min(each) < min(right) / 2 or max(each) > 1.4 * max(right):
+        told = listed(f"{name} ({count:.3g})" for name, count in done.items())
+        clue = {"work": list(done.values())}
+        raise _TEXTS.wrong("work", told=told, most=max(right), clue=clue)
 
 
 def shares(count: int, parts: int) -> list[int]:
@@ -136,106 +170,17 @@ def shares(count: int, parts: int) -> list[int]:
     return sizes + [0] * (parts - len(sizes))
 
 
-def refuse_other_work(rank: dict, flops: dict, right: list[int]) -> None:
-    """Refuse a device that is idle, or does more than its share.
-
-    `flops` are those by device, `right` tells for how many samples each is to compute.
-    """
-    names, one = rank["devices"], rank["baseline"]["flops"]
-    done = {name: flops.get(name, 0) / one for name in names}
-    idle = [name for name in names if done[name] < min(right) / 2]
-    busiest, most = max(names, key=done.get), max(right)
-    if len(idle) == len(names) - 1:
-        raise _TEXTS.wrong("one works", busiest=busiest, idle=listed(idle))
-    if idle:
-        elsewhere = ", ".join(sorted(set(flops) - set(names)))
-        found = "idle, others work" if elsewhere else "idle"
-        fill = {"count": len(names), "elsewhere": elsewhere}
-        raise _TEXTS.wrong(found, idle=listed(idle), **fill)
-    if done[busiest] > 1.4 * most:
-        fill = {"samples": done[busiest], "most": most}
-        raise _TEXTS.wrong("more work", busiest=busiest, **fill)
-
-
-def _judge_bytes(sent, names, *, case, where):
-    """Refuse more or fewer bytes than are needed, about."""
-    batch, parts = len(case.given["batches"][0][1]), len(names)
-    size, each = baseline.size(case.given["model"]), shares(batch, parts)
-    needed = 2 * (parts - 1) * size + (batch - each[0]) * SAMPLE
-    least, most = 0.98 * needed, 1.02 * needed + _LOSSES * batch + 256
-    found = sum(sent.values())
-    fill = {"where": where, "sent": said(found), "most": said(most)}
-    if found < least:
-        raise _TEXTS.wrong("too few bytes", least=said(needed), **fill)
-    if found > most:
-        out = size + max(each) * SAMPLE
-        much = too_much(sent, names, out=out, home=size, size=size)
-        clue = links(sent, names)
-        raise _TEXTS.wrong("too many bytes", much=much, clue=clue, **fill)
-
-
-def links(sent: dict, names: list[str]) -> dict:
-    """The bytes that go out from the first device, come home, and go elsewhere."""
-    first, *others = names
-    between = [f"{one} > {other}" for one in others for other in others]
-    return {
-        "out": [sent.get(f"{first} > {name}", 0) for name in others],
-        "home": [sent.get(f"{name} > {first}", 0) for name in others],
-        "between": sum(sent.get(link, 0) for link in between),
-        "cpu": sum(count for link, count in sent.items() if "cpu" in link),
-    }
-
-
-def too_much(sent: dict, names: list[str], *, out: float, home: float, size) -> str:
-    """The hint for too many bytes: the link with the most beyond what is needed.
-
-    Needed are the bytes that go `out` to a device, and those that come `home`; the
-    weights, as the gradients, have `size`.
-    """
-    needed = {f"{names[0]} > {name}": out for name in names[1:]}
-    needed |= {f"{name} > {names[0]}": home for name in names[1:]}
-    worst = max(sent, key=lambda link: sent[link] - needed.get(link, 0))
-    source, target = worst.split(" > ")
-    enough = needed.get(worst, 0)
-    extra = sent[worst] - enough
-    if "cpu" in (source, target):
-        why = "through the CPU"
-    elif not enough:
-        why = "other link"
-    elif abs(extra - enough) < 0.05 * enough:
-        why = "twice"
-    else:
-        why = "once more" if abs(extra - size) < 0.05 * size else "more"
-    return _TEXTS.hint(
-        why,
-        source=source,
-        target=target,
-        sent=said(sent[worst]),
-        needed=said(enough),
-        first=names[0],
-        what="gradients" if target == names[0] else "weights and a chunk",
-    )
-
-
 def failed(case: Case, wrong: Wrong) -> str:
     """The hint for an answer that raised, by the devices and samples of this case."""
     batch, count = len(case.given["batches"][0][1]), case.given["devices"]
     each, text = shares(batch, count), str(wrong.error)
-    place = "IndexError" in text or "StopIteration" in text
-    fill = {"batch": batch, "count": count, "shares": listed(each)}
-    if mixed(wrong.error):
-        wrong.hint = why_mixed(text)
-    elif 0 in each and (place or "NoneType" in text):
-        chunks = count - each.count(0)
-        wrong.hint = _TEXTS.hint("too few chunks", chunks=chunks, **fill)
-    elif place:
-        wrong.hint = _TEXTS.hint("split", **fill)
+    beyond = "IndexError" in text or "StopIteration" in text
+    if "same device" in text:
+        wrong.hint = _TEXTS.hint("apart")
+    elif beyond or (0 in each and "NoneType" in text):
+        fill = {"batch": batch, "count": count, "shares": listed(each)}
+        wrong.hint = _TEXTS.hint("chunks", **fill)
     raise wrong
-
-
-def why_mixed(text: str) -> str:
-    """The hint for an operator that found its tensors on two devices."""
-    return _TEXTS.hint("added apart" if _ADDED.search(text) else "apart")
 
 
 def draw(case: Case, seen):

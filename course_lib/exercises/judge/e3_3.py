@@ -17,7 +17,6 @@ from course_lib.text import listed
 
 _TEXTS = Texts("3.3")
 _OFF = 0.001  # of the bytes
-_KINDS = ("DataParallel", "DDP")
 _STEPS = ((4, 64), (2, 100), (8, 64), (3, 96), (5, 60))  # devices, samples
 
 
@@ -54,85 +53,66 @@ def _networks(seed):
 
 
 def judge(case: Case, seen) -> str:
-    """Compare both numbers with what DataParallel sent, and with a ring."""
+    """Compare both numbers with what DataParallel and a ring send."""
     [rank] = seen
-    given, pair = case.given, _pair(rank["returned"])
+    given, of, pair = case.given, case.expected, _pair(rank["returned"])
     on = f"on {given['devices']} devices"
     where = f"{given['name']}, {len(given['images'])} samples {on}"
     if pair is None:
         raise _TEXTS.wrong("no pair", where=where, returned=shown(rank["returned"]))
-    trace = rank["baseline"]["trace"]
-    for kind, right in enumerate(_right(case.expected)):
-        expected = sum(right[name] * case.expected[name] for name in right)
-        # on real GPUs NCCL's kernels move weights and gradients: no copies to count
-        if not kind and trace.source.startswith("modelled"):
-            expected = sum(trace.copied(source=trace.ranks[0]))
-        if not near(pair[kind], expected, _OFF * expected):
-            counts = _counts(rank, kind, found=pair[kind])
-            raise _TEXTS.wrong(
-                _KINDS[kind],
-                where=where,
-                answered=_said(pair[kind]),
-                expected=_said(expected),
-                told=_told(pair[kind], counts, right, of=case.expected),
-                clue={"kind": kind, **counts},
-            )
+    for kind, (name, right) in enumerate(_right(given["devices"]).items()):
+        found, expected = pair[kind], sum(right[what] * of[what] for what in right)
+        if not near(found, expected, _OFF * expected):
+            counts = _counts(rank, kind, found=found)
+            told = _told(found, counts, right, of=of)
+            fill = {"where": where, "answered": found, "expected": expected}
+            raise _TEXTS.wrong(name, told=told, clue={"kind": kind, **counts}, **fill)
     return f"{given['name']} {on}"
 
 
 def _pair(value):
     """Two numbers as floats, None for anything else."""
+    value = value.tolist() if isinstance(value, torch.Tensor) else value
     if not isinstance(value, list | tuple) or len(value) != 2:
         return None
     pair = [number_of(one) for one in value]
     return None if None in pair else pair
 
 
-def _right(of):
+def _right(devices):
     """How many times a byte of each thing is sent by DataParallel, and by DDP."""
-    others, share = of["devices"] - 1, (of["devices"] - 1) / of["devices"]
+    others, share = devices - 1, (devices - 1) / devices
     parallel = {"parameters": others, "buffers": others}
     parallel |= {"images": share, "outputs": share}
-    return parallel, {"parameters": 2 * share, "buffers": 0, "images": 0, "outputs": 0}
+    ring = dict.fromkeys(parallel, 0) | {"parameters": 2 * share}
+    return {"DataParallel": parallel, "DDP": ring}
 
 
 def _counts(rank, kind, *, found):
-    """How often a number counts a byte of each thing; by what more devices multiply it.
+    """How often a number counts a byte of each thing.
 
     None where the answer gave no numbers for a step with more of that.
     """
-    counts, probes = {}, {name: _pair(two) for name, two in rank["probes"].items()}
-    more = probes.pop("devices")
-    for name, probe in probes.items():
-        extra = rank["extra"][name]
-        known = probe is not None and extra
-        counts[name] = round((probe[kind] - found) / extra, 5) if known else None
-    return counts | {"doubled": more and more[kind] / max(1e-9, abs(found))}
+    counts = dict.fromkeys(rank["extra"])
+    for name, extra in rank["extra"].items():
+        if extra and (probe := _pair(rank["probes"][name])):
+            counts[name] = round((probe[kind] - found) / extra, 5)
+    return counts
 
 
 def _told(found, counts, right, *, of):
     """What a number counts too often or too rarely, and what else is in it."""
-    off, rest = [], 0
-    if None not in counts.values():
-        off = [
-            f"each byte of {name} {counts[name]:.4g} times ({times:.4g} are right)"
-            for name, times in right.items()
-            if abs(counts[name] - times) > 0.01
-        ]
-        rest = found - sum(counts[name] * of[name] for name in right)
-    hints = {
-        "nothing": not found,
-        "same": counts["doubled"] == 1,
-        "counts": off,
-        "rest": abs(rest) > 0.005 * abs(found),
-    }
-    fill = {"off": listed(off or [""]), "rest": _said(rest)}
-    return "".join(f"{_TEXTS.hint(h, **fill)} " for h, true in hints.items() if true)
-
-
-def _said(count):
-    exact = abs(count) < 1e15 and count == round(count)
-    return f"{count:,.0f}" if exact else f"{count:,.6g}"
+    if None in counts.values():
+        return ""
+    off = [
+        f"each byte of {name} {counts[name]:.4g} times ({times:.4g} are right)"
+        for name, times in right.items()
+        if abs(counts[name] - times) > 0.01
+    ]
+    rest = found - sum(counts[name] * of[name] for name in right)
+    if abs(rest) > 0.005 * abs(found):
+        off.append(f"{rest:,.6g} bytes of something else")
+    return f"This number counts {listed(off)}. " if off else ""
 
 
 def draw(case: Case, seen):

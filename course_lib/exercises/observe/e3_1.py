@@ -6,7 +6,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from course_lib.exercises.baseline import RATE
+from course_lib.exercises.baseline import optimizer
+from course_lib.exercises.compare import state_of
 from course_lib.exercises.device_runs import on_devices, watch
 from course_lib.exercises.spies import Work, everywhere
 from course_lib.exercises.values import plain
@@ -24,7 +25,9 @@ def observe(rank, world_size, answer, given):
     for batch in given["batches"]:
         data = [part.to(devs[0]) for part in batch]
         steps.append(_step(partial(answer, model, *data, devs), model, devs))
-        _advance(model)
+        sgd = optimizer(model)
+        sgd.step()
+        sgd.zero_grad()
     return {
         "devices": tuple(map(str, devs)),
         "steps": steps,
@@ -41,20 +44,13 @@ def costs(model):
 
 
 def watched(call, model, devs):
-    """A result, the bytes by "source > target", FLOPs by device, what travelled."""
+    """A result, FLOPs by device, and the trace of what travelled."""
     work = Work(model)
-
-    def spied():
-        with everywhere(work):
-            return call()
-
-    run, sent = watch(spied, devs), {}
-    for copied in run.trace.transfers:
-        link = f"{copied.source} > {copied.target}"
-        sent[link] = sent.get(link, 0) + copied.bytes
+    with everywhere(work):
+        run = watch(call, devs)
     # what is drawn needs no more, and all else takes long to send
     trace = Trace((), run.trace.source, run.trace.transfers)
-    return run.result, {"sent": sent, "flops": work.flops, "trace": trace}
+    return run.result, {"flops": work.flops, "trace": trace}
 
 
 def place_of(module: nn.Module) -> str:
@@ -63,23 +59,13 @@ def place_of(module: nn.Module) -> str:
 
 
 def _step(call, model, devs):
-    before = {n: p.detach().cpu().clone() for n, p in model.named_parameters()}
+    before = state_of(model)
     result, cost = watched(call, model, devs)
-    after = dict(model.named_parameters())
-    grads = {n: p.grad for n, p in after.items() if torch.is_tensor(p.grad)}
+    grads = {n: p.grad for n, p in model.named_parameters() if torch.is_tensor(p.grad)}
+    after = state_of(model)
     return cost | {
         "returned": plain(result),
         "place": place_of(model),
-        "moved": [n for n in before if not torch.equal(before[n], after[n].cpu())],
-        "without": [name for name in before if name not in grads],
-        "gradients": {name: grad.detach().cpu() for name, grad in grads.items()},
+        "moved": [n for n in before if not torch.equal(before[n], after[n])],
+        "gradients": state_of(grads),
     }
-
-
-def _advance(model):
-    """One step of plain SGD, and no gradients after it."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter -= RATE * parameter.grad
-            parameter.grad = None

@@ -19,16 +19,19 @@ class Scaled(nn.Module):
 
 def observe(rank, world_size, answer, given):
     """What `answer` predicts for a step, and for others that differ in one thing."""
+    images = given["images"]
+    with torch.no_grad():
+        outputs = given["model"](images)
+    step = given["model"], _batch(images), outputs, given["devices"]
     probes, extra = {}, {}
-    mine = _arguments(given)
-    for name, others in _varied(*_arguments(given)).items():
-        extra[name] = sizes(*others)[name] - sizes(*mine)[name]
+    for name, other in _varied(*step).items():
+        extra[name] = sizes(*other)[name] - sizes(*step)[name]
         try:
-            probes[name] = _plain(answer(*others))
+            probes[name] = plain(answer(*copy.deepcopy(other)))
         except Exception:  # only the step that is given has to work
             probes[name] = None
     return {
-        "returned": _plain(answer(*mine)),
+        "returned": plain(answer(*copy.deepcopy(step))),
         "probes": probes,
         "extra": extra,
         "baseline": {"trace": costs(given)},
@@ -48,22 +51,14 @@ def costs(given):
     return recorded
 
 
-def sizes(model, images, outputs, n) -> dict[str, int]:
-    """The bytes of what a step is about, and the number of devices."""
+def sizes(model, images, outputs, _n) -> dict[str, int]:
+    """The bytes of what a step is about."""
     return {
         "parameters": sum(p.nbytes for p in model.parameters()),
         "buffers": sum(b.nbytes for b in model.buffers()),
         "images": images.nbytes,
         "outputs": outputs.nbytes,
-        "devices": n,
     }
-
-
-def _arguments(given):
-    model = copy.deepcopy(given["model"])
-    with torch.no_grad():
-        outputs = model(given["images"])
-    return model, _batch(given["images"]), outputs, given["devices"]
 
 
 def _batch(images):
@@ -83,9 +78,4 @@ def _varied(model, images, outputs, n):
         "buffers": (held, images, outputs, n),
         "images": (model, twice, outputs, n),
         "outputs": (model, images, torch.cat([outputs, outputs], -1), n),
-        "devices": (model, images, outputs, 2 * n),
     }
-
-
-def _plain(value):
-    return plain(value.tolist() if isinstance(value, torch.Tensor) else value)

@@ -1,4 +1,4 @@
-# hint: Weights, images and labels of one chunk
+# hint: images and labels of one chunk
 # same as: model_moved.py
 def parallel_step(model, images, labels, devices):
     n = len(devices)

@@ -1,5 +1,5 @@
-# hint: You add tensors of different devices
-# same as: losses_added_apart.py
+# hint: Bring losses and gradients to device 0
+# same as: model_moved.py
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

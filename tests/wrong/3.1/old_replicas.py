@@ -1,4 +1,5 @@
-# hint: these replicas are old
+# mistake: The first step was right, so these replicas are old: the weights have changed
+#   since. Make new replicas in every step.
 kept = []
 
 

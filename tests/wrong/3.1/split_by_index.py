@@ -1,5 +1,4 @@
 # hint: Here 400 samples give 100
-# same as: split.py
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: as many chunks as there are devices
+# mistake: Two devices get nothing. Cut the batch into as many chunks as there are
+#   devices: len(devices).
 def parallel_step(model, images, labels, devices):
     n = 2
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# hint: Which tensor does the replica get
+# mistake: Every device computes the whole batch. Which tensor does the replica get? Its
+#   own chunk only.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,5 @@
-# mistake: A rank receives as much as it sends; asked for is what it sends.
+# mistake: In a ring nobody sends all gradients to everybody, and what a rank receives
+#   does not count: it sends (n − 1)/n of them, twice.
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

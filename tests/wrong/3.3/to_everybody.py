@@ -1,5 +1,6 @@
-# mistake: In a ring nobody sends all gradients to everybody: a rank sends (n − 1)/n of
-#   them, twice.
+# mistake: In a ring nobody sends all gradients to everybody, and what a rank receives
+#   does not count: it sends (n − 1)/n of them, twice.
+# same as: ring_both_ways.py
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())
