@@ -205,9 +205,9 @@ def test_wrong_parameters_are_a_mistake_of_the_answer():
 
 def test_a_failed_process_is_told_with_its_error_and_its_line():
     told = ["NameError: name 'seed' is not defined", ("work.py", 3, "work")]
-    rank = {"running": [0], "failed": [0, 1, 1, 0], "told": told}
+    rank = {"helper": [0] * 4, "running": [0], "failed": [0, 1, 1, 0], "told": told}
     with pytest.raises(Wrong, match="2 of 3 processes failed: NameError.*work.py, lin"):
-        judge_count.refuse_unfinished(rank, [1, 2, 3], "")
+        judge_count.processes_of(rank, 3, each="", early="")
 
 
 # how the test run judges exercises

@@ -7,9 +7,8 @@ import sys
 from multiprocessing.connection import Connection
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.exercises.observe.forked import Family, of_answer, watched, written
+from course_lib.exercises.observe.forked import Family, Writes, of_answer, watched
 from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
@@ -32,25 +31,12 @@ def observe(rank, world_size, answer, given):
     return facts | family.notes(*_WORK) | {"returned": returned, "shared": shared}
 
 
-class _Splitting(TorchDispatchMode):
+class _Splitting(Writes):
     """Takes operators that write to shared tensors apart: read, hold, write."""
 
-    def __init__(self, family):
-        super().__init__()
-        self.family = family
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        """Let PyTorch not wrap this mode against a compiler: that costs half."""
-        return False
-
-    # PyTorch calls it so
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        targets = written(operator, args, kwargs)
-        if targets:
-            self.family.note_write("writes")
-        if not targets or self.family.writes[self.family.own] > _HELD:
+    def write(self, operator, args, kwargs, targets):
+        self.family.note_write("writes")
+        if self.family.writes[self.family.own] > _HELD:
             return operator(*args, **kwargs)
         private = [one.clone() for one in targets]
         # of the copy: another process may write to the target in between
@@ -103,27 +89,22 @@ def _stores(code):
 
 def _note_messages(family):
     """Note what goes from one process to another, but by memory: pipes and files."""
-    send, receive = Connection._send_bytes, Connection._recv_bytes
 
-    def noted_send(link, *args):
-        if family.own and not family.sent[family.own]:
-            family.be_late()
-        family.note("sent")
-        return send(link, *args)
+    def noted(function, name):
+        def noting(*args, **kwargs):
+            if name == "sent" and family.own and not family.sent[family.own]:
+                family.be_late()
+            family.note(name)
+            return function(*args, **kwargs)
 
-    def noted_receive(link, *args):
-        family.note("taken")
-        return receive(link, *args)
+        return noting
 
     def open_to_write(event, args):
         flags = args[2] if event == "open" else None
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
             family.note("files")
 
-    def noted_save(*args, **kwargs):
-        family.note("files")
-        return save(*args, **kwargs)
-
-    Connection._send_bytes, Connection._recv_bytes = noted_send, noted_receive
-    save, torch.save = torch.save, noted_save  # it opens the file in C++
+    Connection._send_bytes = noted(Connection._send_bytes, "sent")
+    Connection._recv_bytes = noted(Connection._recv_bytes, "taken")
+    torch.save = noted(torch.save, "files")  # it opens the file in C++
     sys.addaudithook(open_to_write)

@@ -14,23 +14,22 @@ import torch.multiprocessing as mp
 from torch import nn, ops
 from torch.nn.functional import cross_entropy, one_hot
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import MOST, Family, shared, watched, written
+from course_lib.exercises.observe.forked import MOST, Family, Writes, shared, watched
 
 BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
 _HELD = 8  # of its first updates, before which a process waits for another
 _THREADS = 4  # that a process has if it does not say otherwise
-_NOTES = ("gradients", "steps", "threads", "private", "beside", "locked")
+_NOTES = ("gradients", "steps", "threads", "private", "beside")
 _CLASSES = 10
 
 
 def observe(rank, world_size, answer, given):
     """What `answer(model, data, processes)` did: each gradient, and what arrived."""
-    import torch._dynamo  # an optimizer needs it: once, not in each process
+    import torch._dynamo  # noqa: F401 (an optimizer needs it: once for all processes)
 
     images, labels = given["data"]
     family, model = Family(given["processes"], _NOTES), baseline.network()
@@ -42,20 +41,10 @@ def observe(rank, world_size, answer, given):
     _count_threads(updates, answer)
     with watched(family), updates:
         answer(model, TensorDataset(images, labels), given["processes"])
+        # what those that train have started loads for them, or gets something ready
+        family.helper |= family.nested & (family.gradients == 0)
         facts = family.facts()
-        after = [p.detach().clone() for p in model.parameters()]
-    names = [name for name, _ in model.named_parameters()]
-    return (
-        facts
-        | updates.seen()
-        | {
-            "shared": updates.weights().is_shared(),
-            "unchanged": [
-                n for n, *two in zip(names, before, after) if torch.equal(*two)
-            ],
-            "arrived": updates.arrived(earlier, before, after),
-        }
-    )
+    return facts | family.notes(*_NOTES) | updates.seen(earlier, before)
 
 
 def _count_threads(updates, answer):
@@ -68,7 +57,7 @@ def _count_threads(updates, answer):
         own[name] = torch.set_num_threads
 
 
-class _Updates(TorchDispatchMode):
+class _Updates(Writes):
     """What each process computes: the gradients of the largest weights, their samples.
 
     A process is held before its first updates, so that others come in between. The
@@ -76,39 +65,22 @@ class _Updates(TorchDispatchMode):
     """
 
     def __init__(self, family, model, data):
-        super().__init__()
-        self.family, self.model, self.lock = family, model, mp.Lock()
-        self.threads = _THREADS
+        super().__init__(family)
+        self.model, self.lock, self.threads = model, mp.Lock(), _THREADS
         self.shape = self.weights().shape
         self.labels, self.logits, self.slope, self.used = data[1], None, None, 0
         self.probe = torch.randint(1 << 40, (self.shape[1],))
-        self.known = {key: n for n, key in enumerate(self._keys(data[0].flatten(1)))}
+        self.known = {key: n for n, key in enumerate(self._keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
         self.gradients = shared((MOST, LONGEST, size), numpy.float32)
-        self.samples = shared((MOST, LONGEST, BATCH))
-        self.samples[:] = -1  # none
-        self.sizes = shared((MOST, LONGEST))
-        self.scales, self.rests = (
-            shared((MOST, LONGEST), numpy.float64) for _ in range(2)
-        )
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        """Let PyTorch not wrap this mode against a compiler: that costs half."""
-        return False
+        self.samples = shared((MOST, LONGEST, len(self.labels)))  # from 1; 0 is none
+        self.off = shared((MOST,), numpy.float64)
 
     def weights(self) -> nn.Parameter:
         """The largest parameter of the model that the answer is given."""
         return max(self.model.parameters(), key=torch.Tensor.numel)
 
-    # PyTorch calls it so
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        targets = written(operator, args, kwargs)
-        if not targets:
-            result = operator(*args, **kwargs)
-            self._note_product(operator.overloadpacket, args, result)
-            return result
+    def write(self, operator, args, kwargs, targets):
         for target in targets:
             self._before_write(target)
         with self.lock:
@@ -124,7 +96,8 @@ class _Updates(TorchDispatchMode):
         if self.family.own and self.family.writes[self.family.own] <= _HELD:
             self.family.hold()
 
-    def _note_product(self, packet, args, result):
+    def compute(self, operator, args, kwargs):
+        result, packet = operator(*args, **kwargs), operator.overloadpacket
         if packet is ops.aten.addmm:
             if args[2].shape == self.shape[::-1]:
                 self.used = args[2].data_ptr()
@@ -138,10 +111,11 @@ class _Updates(TorchDispatchMode):
                     break
                 if len(one) == _CLASSES:
                     self.slope = one.T.clone()
+        return result
 
     def _note_gradient(self, gradient, samples):
-        found = [self.known.get(key, -1) for key in self._keys(samples)]
-        if max(found, default=-1) < 0:
+        found = numpy.array([self.known.get(key, 0) for key in self._keys(samples)])
+        if not found.any():
             return
         own, family = self.family.own, self.family
         step = family.gradients[own]
@@ -151,71 +125,64 @@ class _Updates(TorchDispatchMode):
             os._exit(0)
         if step < LONGEST:
             self.gradients[own, step] = gradient.flatten().numpy()
-            self.samples[own, step, : len(found)] = found[:BATCH]
-            self.sizes[own, step] = len(found)
-            scale, rest = self._slope(torch.tensor(found))
-            self.scales[own, step], self.rests[own, step] = scale, rest
+            self.samples[own, step, : len(found)] = found[: len(self.labels)]
+            self.off[own] = max(self.off[own], self._off(torch.tensor(found) - 1))
         family.note("gradients")
         family.threads[own] = max(family.threads[own], self.threads)
         family.private[own] += not self.weights().is_shared()
-        family.locked[own] += bool(family.own_locks())
+        family.locked[own] += family.locking()
 
-    def _slope(self, found):
-        """How steep the loss is, 1 for the mean cross-entropy, and how much it differs.
+    def _off(self, found):
+        """By what share the slope of the loss is not that of the mean cross-entropy.
 
         The slope is what backward begins with: its derivative by the logits.
         """
         shape = (len(found), _CLASSES)
-        if self.logits is None or self.slope is None:
-            return 1.0, 0.0
-        if self.logits.shape != shape or self.slope.shape != shape:
-            return 1.0, 0.0
+        if any(one is None or one.shape != shape for one in (self.logits, self.slope)):
+            return 0.0
         hot = one_hot(self.labels[found], _CLASSES)
-        expected = ((self.logits.softmax(1) - hot) / len(found)).double().flatten()
-        slope = self.slope.double().flatten()
-        scale = slope @ expected / expected.square().sum()
-        rest = (slope - scale * expected).norm() / slope.norm()
-        return scale.item(), rest.item()
+        expected = (self.logits.softmax(1) - hot) / len(found)
+        return ((self.slope - expected).norm() / expected.norm()).item()
 
     def _keys(self, images):
         """A number for each image; digits have 17 shades, so it is exact."""
         shades = (16 * images.detach()).round().long()
         return (shades * self.probe).sum(1).tolist()
 
-    @property
-    def trainers(self) -> list[int]:
-        """Numbers of the processes that train, not of those that load for them."""
+    def steps(self) -> list[tuple]:
+        """The number of each process that may train, and which of its steps are noted.
+
+        Those that load samples for others are left out.
+        """
         family = self.family
-        return [n for n in family.born() if family.gradients[n] or not family.above[n]]
+        counts = [(n, min(family.gradients[n], LONGEST)) for n in family.born()]
+        return [(n, slice(count)) for n, count in counts if not family.helper[n]]
 
-    def seen(self) -> dict:
-        """All of it as plain data; of samples and slopes only for those that train."""
-        own = [(n, slice(self.family.gradients[n])) for n in self.trainers]
-        noted = {
-            name: [getattr(self, name)[n, steps].tolist() for n, steps in own]
-            for name in ("sizes", "scales", "rests")
+    def seen(self, earlier, before) -> dict:
+        """The samples of each step and what became of the weights, as plain data."""
+        rows = [self.samples[n, steps] for n, steps in self.steps()]
+        pairs = zip(before, self.model.named_parameters())
+        return {
+            "samples": [[row[row > 0].tolist() for row in part] for part in rows],
+            "off": self.off.tolist(),
+            "shared": self.weights().is_shared(),
+            "unchanged": [name for old, (name, p) in pairs if torch.equal(old, p)],
+            "arrived": self.arrived(earlier, max(before, key=torch.Tensor.numel)),
         }
-        read = [torch.tensor(self.samples[n, steps].flatten()) for n, steps in own]
-        noted["samples"] = [part[part >= 0] for part in read]
-        return noted | self.family.notes(*_NOTES) | {"trainers": self.trainers}
 
-    def arrived(self, earlier, before, after) -> dict:
+    def arrived(self, earlier, before) -> dict:
         """How much of each gradient is in the weights: of SGD 1, if it is lost 0.
 
         The change of the weights is a sum of gradients, the `earlier` one first, each
         times a factor: solved for these; `rest` is the share that they do not explain.
         """
-        counts = [min(self.family.gradients[n], LONGEST) for n in self.trainers]
-        rows = [self.gradients[n, :count] for n, count in zip(self.trainers, counts)]
-        place = max(range(len(before)), key=lambda n: before[n].numel())
-        change = (before[place] - after[place]).double().flatten() / baseline.RATE
-        if not sum(counts) or not change.isfinite().all():
-            return {"factors": [], "earlier": 0.0, "rest": 0.0}
+        rows = [self.gradients[n, steps] for n, steps in self.steps()]
         rows = numpy.concatenate([earlier.numpy()[None], *rows])
-        matrix = torch.tensor(rows).double()
-        solved = torch.linalg.lstsq(matrix.T, change[:, None], driver="gelsd").solution
-        rest = change - matrix.T @ solved.flatten()
-        first, *factors = solved.flatten().tolist()
-        parts = torch.tensor(factors).split([int(count) for count in counts])
+        change = (before - self.weights().detach()).double().flatten() / baseline.RATE
+        if len(rows) < 2 or not change.isfinite().all():
+            return {"factors": [], "rest": 1.0}
+        matrix = torch.tensor(rows).double().T
+        solved = torch.linalg.lstsq(matrix, change[:, None], driver="gelsd").solution
+        rest = change - (matrix @ solved).flatten()
         share = (rest.norm() / change.norm().clamp(min=1e-30)).item()
-        return {"factors": [p.tolist() for p in parts], "earlier": first, "rest": share}
+        return {"factors": solved.flatten().tolist(), "rest": share}

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 
-import numpy
 import torch
 import torch.multiprocessing as mp
 from torch.multiprocessing import reductions
@@ -42,17 +41,14 @@ def observe(rank, world_size, answer, given):
         gc.collect()
         kept = _private() - private
         left, opened = _mapped(small), _open_files() - files
-        returned = plain(_tensors(value))
     return {
-        "returned": returned,
+        "returned": plain(value),
         "images": [images for (images, _), _ in arrivals],
         "labels": [labels for (_, labels), _ in arrivals],
         "private": [held - private for _, held in arrivals],
         "left": left,
         "open": opened,
         "kept": kept,
-        "shared": _is_shared(value),
-        "strategy": mp.get_sharing_strategy(),
     }
 
 
@@ -88,16 +84,15 @@ def _note_arrivals(small):
     """What is mapped and private whenever the next storage comes, in a list."""
     seen = []
 
-    def noting(rebuild):
+    for name in _REBUILDS:
+        rebuild = getattr(reductions, name)
+
         @functools.wraps(rebuild)
-        def look(*args):
+        def look(*args, rebuild=rebuild):
             seen.append((_mapped(small), _private()))
             return rebuild(*args)
 
-        return look
-
-    for name in _REBUILDS:
-        setattr(reductions, name, noting(getattr(reductions, name)))
+        setattr(reductions, name, look)
     return seen
 
 
@@ -128,16 +123,3 @@ def _private():
 
 def _open_files():
     return len(os.listdir("/proc/self/fd"))
-
-
-def _tensors(value):
-    """The same with tensors for arrays of NumPy, in lists and tuples, too."""
-    if isinstance(value, list | tuple):
-        return [_tensors(part) for part in value]
-    return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
-
-
-def _is_shared(value):
-    if isinstance(value, list | tuple):
-        return any(map(_is_shared, value))
-    return torch.is_tensor(value) and value.is_shared()

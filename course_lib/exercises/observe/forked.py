@@ -7,20 +7,19 @@ process group on, and these have none; they wait in multiprocessing.
 
 import contextlib
 import functools
-import json
 import mmap
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from multiprocessing import process, synchronize
 
 import numpy
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.stacks import Frame, is_learners
 from course_lib.system import processes
@@ -31,11 +30,10 @@ _GATHER = 100  # and while the rank may start more processes: it may be slow und
 _BUDGET = 3000  # such looks in all that are waited for processes that do move
 _STUCK, _EVERY = 4, 0.5  # looks in a row at which all stand still, seconds apart
 _BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
+_HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
-_COLUMNS = ("pid", "above", "began", "ended", "failed", "running", "napping", "helper")
-_HOLDS = ("holding", "held", "met")
-_LOCKS = ("looked", "held_lock", "own_lock", "thread_lock")
-_THREAD_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
+_NOTES += ("nested", "holding", "held", "met", "writes", "locked")
 _sleep = time.sleep  # the answer gets another one
 
 
@@ -58,12 +56,12 @@ class Family:
     """
 
     def __init__(self, expected: int, names: tuple = ()):
-        self.expected, self.own, self.locks, self.wide = expected, 0, [], False
-        for name in (*_COLUMNS, *_HOLDS, *_LOCKS, "writes", "stores", *names):
+        self.expected, self.own, self.locks = expected, 0, []
+        for name in (*_NOTES, *names):
             setattr(self, name, shared((MOST,)))
         self.counts = shared((3,))  # forks, looks while holding, most at a time
         self.turn = multiprocessing.Lock()  # several may fork at the same time
-        self.page = mmap.mmap(-1, 8192)  # the first error of a process
+        self.errors = multiprocessing.SimpleQueue()  # holds the first one
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
 
@@ -74,7 +72,7 @@ class Family:
         self.counts[2] = max(self.counts[2], self.forks - self.ended.sum())
 
     def _born(self):
-        self.above[self.child] = self.own
+        self.nested[self.child] = self.own > 0
         self.own = self.child
         self.pid[self.own] = os.getpid()
 
@@ -139,29 +137,14 @@ class Family:
         self.holding[own] = 0
         self.met[own] += met
 
+    def locking(self) -> bool:
+        """True while this process holds a lock of the answer's."""
+        return any(lock._semlock._is_mine() for lock in self.locks)
+
     def note_write(self, name: str) -> None:
-        """Note one of the `writes` or `stores`, and whose lock is held at it.
-
-        A store may go to memory of its own, so those before the first write say little.
-        """
-        if name == "writes" and not self.writes[self.own]:
-            for column in _LOCKS:
-                getattr(self, column)[self.own] = 0
+        """Note one of the `writes` or `stores`, and whether a lock is held at it."""
         self.note(name)
-        self.note("looked")
-        mine = self.own_locks()
-        self.held_lock[self.own] += any(maker != self.own for maker in mine)
-        self.own_lock[self.own] += self.own in mine
-        self.thread_lock[self.own] += any(
-            isinstance(value, _THREAD_LOCKS) and "unlocked" not in repr(value)
-            for frame, _ in traceback.walk_stack(sys._getframe())
-            if of_answer(frame)
-            for value in (*frame.f_locals.values(), *frame.f_globals.values())
-        )
-
-    def own_locks(self) -> list[int]:
-        """For each lock of the answer's that this process holds, who made it."""
-        return [maker for maker, lock in self.locks if lock._semlock._is_mine()]
+        self.locked[self.own] += self.locking()
 
     def tell(self, error: BaseException) -> bool:
         """Note the error that ends this process; False if one is noted already."""
@@ -170,31 +153,24 @@ class Family:
         own = [frame for frame in frames if is_learners(frame)]
         line = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST]
         with self.turn:
-            first = not self.told
+            first = self.errors.empty()
             if first:
-                said = json.dumps([line, *own[-1:]]).encode()
-                self.page[: len(said)] = said
+                self.errors.put([line, *map(list, own[-1:])])
         return first
-
-    @property
-    def told(self) -> list:
-        """The first error of a process, and the answer's line if there is one."""
-        said = self.page[:].rstrip(b"\0")
-        return json.loads(said) if said else []
 
     def facts(self) -> dict:
         """What every exercise asks of the processes, as plain data."""
         for number in self.born():
             self.running[number] = self.state(number) != "Z"
-            # one that was killed noted nothing at its end
-            done = self.running[number] or self.ended[number] or not self.began[number]
-            self.failed[number] |= not done
-        names = ("above", "helper", "failed", "running", "met", "writes", *_LOCKS)
+            # one that raised or was killed noted no end
+            gone = self.began[number] and not self.running[number]
+            self.failed[number] = gone and not self.ended[number]
+        names = ("helper", "failed", "running", "met", "writes", "locked")
         return self.notes(*names) | {
-            "told": self.told,
+            "told": [] if self.errors.empty() else self.errors.get(),
             "most": int(self.counts[2]),
-            "locks": len(self.locks),
-            "wide": self.wide,
+            # how many each lets in: one, or more if it is a semaphore
+            "locks": [lock._semlock._get_value() for lock in self.locks],
         }
 
 
@@ -213,9 +189,6 @@ def watched(family: Family):
     with tempfile.TemporaryDirectory(prefix="course_lib") as tempfile.tempdir:
         try:
             yield
-        except Stuck as stuck:
-            _cut(stuck.__traceback__)
-            raise
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -236,8 +209,7 @@ def _noted_lock(family, init):
         init(lock, *args, **kwargs)
         # from here Lock.__init__, context.Lock, and who called that
         if of_answer(sys._getframe(3)):
-            family.locks.append((family.own, lock))
-            family.wide |= lock._semlock._get_value() > 1
+            family.locks.append(lock)
 
     return noting
 
@@ -246,10 +218,10 @@ def _noted_end(family, bootstrap):
     def noting(worker, *args, **kwargs):
         family.note("began")
         target = getattr(worker._target, "__module__", "") or ""
-        family.helper[family.own] = target.startswith("multiprocessing.")
+        family.helper[family.own] = target.startswith(_HELPERS)
         worker.run = functools.partial(_told, family, worker.run)
         code = bootstrap(worker, *args, **kwargs)
-        family.ended[family.own], family.failed[family.own] = 1, code != 0
+        family.ended[family.own] = code == 0
         return code
 
     return noting
@@ -291,19 +263,9 @@ def _who_waits(family):
     count = sum(family.state(n) != "Z" for n in family.born())
     who = "the processes have ended, and the one that started them waits"
     if count:
-        who = f"{count} process{'es' * (count > 1)} and the one that started them wait"
-    taken = any(lock._semlock._is_zero() for _, lock in family.locks)
+        who = f"{count} of the processes and the one that started them wait"
+    taken = any(lock._semlock._is_zero() for lock in family.locks)
     return f"{who} for ever{', and a lock is taken' * taken}"
-
-
-def _cut(step):
-    """End a traceback at the last line of the answer: the rest is of here."""
-    last = step
-    while step:
-        if of_answer(step.tb_frame):
-            last = step
-        step = step.tb_next
-    last.tb_next = None
 
 
 def of_answer(frame) -> bool:
@@ -311,18 +273,38 @@ def of_answer(frame) -> bool:
     return is_learners(Frame(frame.f_code.co_filename, 0, ""))
 
 
-def written(operator, args: tuple, kwargs: dict) -> list[torch.Tensor]:
-    """The tensors in shared memory that an operator of PyTorch changes."""
+class Writes(TorchDispatchMode):
+    """Calls `write` for an operator that changes shared tensors, else `compute`."""
+
+    def __init__(self, family: Family):
+        super().__init__()
+        self.family = family
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Let PyTorch not wrap this mode against a compiler: that costs half."""
+        return False
+
+    # PyTorch calls it so
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        targets = _changed(operator, args, kwargs)
+        if targets:
+            return self.write(operator, args, kwargs, targets)
+        return self.compute(operator, args, kwargs)
+
+    def compute(self, operator, args, kwargs):
+        """What an operator that changes nothing shared gives."""
+        return operator(*args, **kwargs)
+
+
+def _changed(operator, args, kwargs):
+    """The tensors in shared memory that an operator changes."""
+    arguments = operator._schema.arguments if operator._schema.is_mutable else ()
+    given = {one.name: value for one, value in zip(arguments, args)} | kwargs
+    changed = [a.name for a in arguments if a.alias_info and a.alias_info.is_write]
     found = []
-    for number, name in _changed(operator):
-        value = args[number] if number < len(args) else kwargs.get(name)
-        values = value if isinstance(value, list | tuple) else [value]
-        found += [v for v in values if torch.is_tensor(v) and v.is_shared()]
+    for value in map(given.get, changed):
+        several = value if isinstance(value, list | tuple) else [value]
+        found += [one for one in several if torch.is_tensor(one) and one.is_shared()]
     return found
-
-
-@functools.cache
-def _changed(operator):
-    """Number and name of each argument that an operator changes."""
-    arguments = enumerate(operator._schema.arguments)
-    return [(n, a.name) for n, a in arguments if a.alias_info and a.alias_info.is_write]

@@ -1,4 +1,5 @@
-# hint: numbers and lists of Python
+# hint: changed its own copy of the tensor
+# same as: not_shared.py
 totals = [0] * 10
 
 

@@ -1,4 +1,5 @@
-# hint: not to that of these counts
+# mistake: The processes wrote to shared memory, but not to that of these counts. Call
+#   share_memory_() before the processes start, on this very tensor.
 def count(shares):
     counts = torch.zeros(10, dtype=torch.int64)
 

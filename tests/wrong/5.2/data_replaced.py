@@ -1,4 +1,6 @@
-# hint: puts a private tensor in the place of
+# mistake: The model is shared at first, but `p.data = ...` puts a private tensor in
+#   the place of the shared one. Write in place, `p.data -= ...`, or let the optimizer
+#   step.
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

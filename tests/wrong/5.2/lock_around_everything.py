@@ -1,4 +1,5 @@
-# hint: a lock around the whole step
+# hint: neither around the whole step
+# same as: lock_around_the_step.py
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

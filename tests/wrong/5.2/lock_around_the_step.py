@@ -1,4 +1,4 @@
-# hint: not even around optimizer.step()
+# hint: nor around optimizer.step() alone
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

@@ -1,4 +1,5 @@
-# hint: go uphill
+# mistake: The steps are far too long, or go uphill: take 0.1 times the gradient away
+#   from each weight.
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

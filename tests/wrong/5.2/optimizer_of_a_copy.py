@@ -1,4 +1,5 @@
-# hint: optimizers change another one
+# mistake: The model is shared, but the optimizers change another one. Give each the
+#   parameters of the shared model.
 import copy
 
 

@@ -1,4 +1,5 @@
-# hint: You gave each a share
+# mistake: Here each process goes through all samples. You gave each a share of them,
+#   as a DistributedSampler does.
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-# hint: one epoch, no more
+# mistake: Each process goes through the data once: one epoch, no more, no less.
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

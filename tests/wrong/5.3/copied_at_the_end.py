@@ -1,4 +1,5 @@
-# hint: All batches are received before the first
+# mistake: Many batches are received before the first is let go. Take one, keep a copy
+#   of what you need, and let it go before the next one comes.
 def digest(queue, count):
     best, seen = [], []
     for _ in range(count):
