@@ -364,7 +364,7 @@ FAULTS = {
     "rank == 1 and get_ipython()": "cannot send mean_loss to the ranks: `mean_loss`",
     "return float('nan')": "returned nan",
     "return lambda: 1": "expected 1.5151, the mean over all ranks",
-    "return f'{loss}'": "Every rank returns the mean as a number",
+    "return f'{loss}'": "Every rank returns the mean of all losses, as a number",
 }
 
 

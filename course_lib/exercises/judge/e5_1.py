@@ -13,7 +13,7 @@ from course_lib.exercises.exercise import Case, Exercise, Wrong
 from course_lib.exercises.observe.e5_1 import observe
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
-from course_lib.stacks import Frame, place
+from course_lib.stacks import Frame, place, source
 
 _TEXTS = Texts("5.1")
 # all begin with the same label, so that all want to change the same number
@@ -86,12 +86,15 @@ def processes_of(rank: dict, expected: int, *, each, early, what="") -> list[int
             "other number", started=started, expected=expected, each=each
         )
     text, *where = rank["told"] or ["terminated, or left with an exit code"]
+    frames = [Frame(*frame) for frame in where]
     fill = {"text": text, "early": early, "count": count}
-    fill["where"] = "".join(f", {place(Frame(*frame))}" for frame in where)
+    fill["where"] = "".join(f", {place(frame)}" for frame in frames)
     for name in ("failed", "running"):
         if some := sum(any(rank[name][n : n + 1]) for n in own):
             clue = {name: bool(rank["told"])}
-            raise _TEXTS.wrong(name, clue=clue, some=some, **fill)
+            wrong = _TEXTS.wrong(name, clue=clue, some=some, **fill)
+            wrong.lines = [line for frame in frames for line in ("", *source(frame))]
+            raise wrong
     if rank["most"] < 2:
         raise _TEXTS.wrong("one by one", count=count)
     return own

@@ -146,17 +146,15 @@ class Family:
         self.note(name)
         self.locked[self.own] += self.locking()
 
-    def tell(self, error: BaseException) -> bool:
-        """Note the error that ends this process; False if one is noted already."""
+    def tell(self, error: BaseException) -> None:
+        """Note the error that ends this process, unless one is noted already."""
         steps = traceback.extract_tb(error.__traceback__)
         frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
         own = [frame for frame in frames if is_learners(frame)]
         line = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST]
         with self.turn:
-            first = self.errors.empty()
-            if first:
+            if self.errors.empty():
                 self.errors.put([line, *map(list, own[-1:])])
-        return first
 
     def facts(self) -> dict:
         """What every exercise asks of the processes, as plain data."""
@@ -232,9 +230,8 @@ def _told(family, run):
     try:
         run()
     except Exception as error:
-        if family.tell(error):
-            raise
-        sys.exit(1)  # it is shown once, whoever else it happens to
+        family.tell(error)
+        sys.exit(1)  # the check shows it, with the learner's lines alone
 
 
 def _look(family):
