@@ -8,7 +8,14 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from course_lib.exercises.observe.forked import Family, Writes, of_answer, watched
+from course_lib.exercises.observe.forked import (
+    AT_STORE,
+    AT_WRITE,
+    Family,
+    Writes,
+    of_answer,
+    watched,
+)
 from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
@@ -45,7 +52,7 @@ class _Splitting(Writes):
         result = operator(*args, **kwargs)
         changed = [new != old for new, old in zip(private, before)]
         if any(map(torch.any, changed)):
-            self.family.hold()
+            self.family.hold(AT_WRITE)
             for target, new, where in zip(targets, private, changed):
                 target[where] = new[where]  # the rest may be another process's
         return _exchanged(result, private, targets)
@@ -74,7 +81,7 @@ def _trace(family, frame, event, _):
         if stores and family.own and not family.writes[family.own]:
             family.note_write("stores")
             if family.stores[family.own] <= _HELD:
-                family.hold()
+                family.hold(AT_STORE)
         return step
 
     return step

@@ -17,7 +17,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import MOST, Family, Writes, shared, watched
+from course_lib.exercises.observe.forked import (
+    AT_WRITE,
+    MOST,
+    Family,
+    Writes,
+    shared,
+    watched,
+)
 
 BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
@@ -94,7 +101,7 @@ class _Updates(Writes):
             return
         self.family.note_write("writes")
         if self.family.own and self.family.writes[self.family.own] <= _HELD:
-            self.family.hold()
+            self.family.hold(AT_WRITE)
 
     def compute(self, operator, args, kwargs):
         result, packet = operator(*args, **kwargs), operator.overloadpacket

@@ -33,7 +33,8 @@ _BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
 _HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
 _NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
-_NOTES += ("nested", "holding", "held", "met", "writes", "locked")
+_NOTES += ("nested", "holding", "met", "writes", "locked")
+AT_STORE, AT_WRITE = 0, 1  # where a process holds
 _sleep = time.sleep  # the answer gets another one
 
 
@@ -62,6 +63,7 @@ class Family:
         self.counts = shared((3,))  # forks, looks while holding, most at a time
         self.turn = multiprocessing.Lock()  # several may fork at the same time
         self.errors = multiprocessing.SimpleQueue()  # holds the first one
+        self.held = shared((1 + AT_WRITE, MOST))  # how often, at a store and a write
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
 
@@ -118,16 +120,20 @@ class Family:
             _sleep(0.001)
             calm, looks = 0 if self.moves(0) else calm + 1, looks + 1
 
-    def hold(self) -> None:
-        """Stay until another process holds, too, or none can come."""
+    def hold(self, where: int) -> None:
+        """Stay until another process holds, too, or none can come.
+
+        At a store anyone will do: the next may be the write at which they wait. At a
+        write only others at a write, as stores may be in a process's own memory.
+        """
         own, others = self.own, numpy.arange(MOST) != self.own
-        self.holding[own] = 1
-        self.held[own] += 1
-        before = self.held.copy()
-        met, calm = bool(self.holding[others].any()), 0
+        self.holding[own] = 1 + where
+        self.held[where, own] += 1
+        before = self.held[where:].copy()
+        met, calm = bool((self.holding > where)[others].any()), 0
         while not met and calm < _CALM and self.counts[1] < _BUDGET:
             _sleep(0.001)
-            met = bool((self.held > before)[others].any())
+            met = bool((self.held[where:] > before).any(0)[others].any())
             # the rank itself does not come, but it may still start others
             first = int(self.forks >= self.expected)
             calm += 1
