@@ -65,8 +65,11 @@ def unseen(exercise: str) -> dict[str, dict]:
     """Answers from the task's text alone: rows by name, under `right` and `wrong`.
 
     Under `undecided` are those that came as wrong ones, and why the text allows them.
+    Of a new exercise there may be none yet.
     """
-    return tomllib.loads((HERE / f"unseen/{exercise}.toml").read_text(encoding="utf-8"))
+    path = HERE / f"unseen/{exercise}.toml"
+    rows = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {"right": {}, "wrong": {}} | rows
 
 
 def _from_file(path):
