@@ -332,9 +332,8 @@ def test_every_check_meets_enough_answers(exercise):
 )
 def test_answers_are_to_an_exercise_that_there_is(exercise):
     assert exercise in exercises(), (
-        f"tests/ has answers to {exercise}, and EXERCISES in the __init__.py of its"
-        f" stage, in course_lib/exercises/stages/, has no"
-        f' Exercise("{exercise}", ...): add one'
+        f"tests/ has answers to {exercise}, and course_lib/exercises/observe and judge"
+        " have no modules of its name: add them"
     )
 
 

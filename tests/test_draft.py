@@ -1,6 +1,5 @@
 """The cells of a new exercise: complete, in place, refused where they do not belong."""
 
-import importlib
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from course_lib.authoring import draft, release
 from course_lib.exercises import judge, observe, texts
+from course_lib.exercises.checking import exercises
 from course_lib.exercises.exercise import Wrong
 
 TASKS = "course_lib/exercises/tasks.json"
@@ -128,7 +128,7 @@ def test_the_modules_of_a_draft_check_an_answer(solution, monkeypatch):
         place = str(folder / package.__name__.rpartition(".")[2])
         monkeypatch.setattr(package, "__path__", [*package.__path__, place])
     monkeypatch.setattr(texts, "FOLDER", folder / "texts")
-    exercise = importlib.import_module("course_lib.exercises.judge.e4_6").EXERCISE
+    exercise = exercises()["4.6"]
     case, *_ = exercise.cases(0)
     seen = [exercise.observe(r, 2, lambda rank, world_size: 2, {}) for r in range(2)]
     assert exercise.judge(case, seen) == "2 ranks"

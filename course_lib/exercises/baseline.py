@@ -89,17 +89,13 @@ def weights_after(batches, *, start: dict) -> dict:
     return model.state_dict()
 
 
-def batches(data, order, *, batch: int, epochs: int):
-    """The batches of a training; `order(count, epoch)` lists an epoch's samples."""
+def batches(data, *, batch: int, epochs: int):
+    """The batches of a training in the orders of DistributedSampler with its own seed.
+
+    Those of all ranks together. https://docs.pytorch.org/docs/stable/data.html
+    """
     images, labels = data
     for epoch in range(epochs):
-        for part in order(len(images), epoch).split(batch):
+        order = torch.Generator().manual_seed(epoch)
+        for part in torch.randperm(len(images), generator=order).split(batch):
             yield images[part], labels[part]
-
-
-def shuffled(count: int, epoch: int) -> torch.Tensor:
-    """The order of DistributedSampler with its own seed, of all ranks together.
-
-    https://docs.pytorch.org/docs/stable/data.html
-    """
-    return torch.randperm(count, generator=torch.Generator().manual_seed(epoch))

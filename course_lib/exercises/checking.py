@@ -8,9 +8,10 @@ from functools import partial
 
 from course_lib.display import Html, html_table, in_notebook, progress_line
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
-from course_lib.exercises import baseline, fingerprints, judge, progress
+from course_lib.exercises import baseline, fingerprints, judge, observe, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
 from course_lib.exercises.exercise import Exercise, Wrong
+from course_lib.exercises.texts import Texts
 from course_lib.text import listed, many
 
 _COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
@@ -273,8 +274,16 @@ def summary() -> Summary:
 
 def exercises() -> dict[str, Exercise]:
     """All exercises by id, in order."""
-    modules = map(importlib.import_module, judge.names())
-    return {module.EXERCISE.id: module.EXERCISE for module in modules}
+    return {task.id: task for task in map(_assembled, judge.names(), observe.names())}
+
+
+def _assembled(judging, observing):
+    """The exercise of two modules, by their names, and of its texts."""
+    decides, runs = map(importlib.import_module, (judging, observing))
+    number = judging.rpartition(".e")[-1].replace("_", ".")
+    options = {name: getattr(decides, name, None) for name in ("draw", "failed")}
+    options["proof"] = Texts(number).proof
+    return Exercise(number, runs.observe, decides.cases, decides.judge, **options)
 
 
 def _find(exercise):

@@ -1,11 +1,10 @@
-"""What checks look at: weights, numbers, what was read, what travelled."""
+"""What checks look at: weights, numbers, what travelled."""
 
 import contextlib
 from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import TensorDataset
 
 from course_lib.errors import LaunchError
 from course_lib.exercises.exercise import Wrong
@@ -58,18 +57,6 @@ def noted(owner: type, name: str):
         yield calls
     finally:
         setattr(owner, name, method)
-
-
-class Watched(TensorDataset):
-    """A data set that notes in `read` which samples were asked for, in order."""
-
-    def __init__(self, *tensors):
-        super().__init__(*tensors)
-        self.read = []
-
-    def __getitem__(self, index):
-        self.read.append(index)
-        return super().__getitem__(index)
 
 
 def state_of(value):
@@ -163,21 +150,6 @@ def own_lines(error: LaunchError) -> set:
     """The lines of the answer that ranks were in when they were stopped."""
     own = ([f for f in frames if is_learners(f)] for frames in error.where.values())
     return {frames[-1] for frames in own if frames}
-
-
-def reduced(trace: Trace, rank: int) -> list[int]:
-    """The bytes of each all-reduce of a rank, in order."""
-    return [e.bytes for e in trace.select(rank, "communicate", "all_reduce")]
-
-
-def gradients(trace: Trace, rank: int) -> list[int]:
-    """The bytes of each all-reduce but the small ones, which cost next to nothing."""
-    return [size for size in reduced(trace, rank) if size > SMALL]
-
-
-def complete(trace: Trace) -> bool:
-    """False if the recording was cut, so that what it lacks proves nothing."""
-    return "cut after" not in trace.source
 
 
 def steps_of(trace: Trace, first: int, last: int) -> Trace | None:

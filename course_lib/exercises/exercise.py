@@ -42,14 +42,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise; `tasks.json` has its title, its minutes and its hints.
+    """One exercise: two modules named by its id, `observe/e4_1.py` and `judge/e4_1.py`.
 
+    Its texts are `texts/4.1.ini`; `tasks.json` has title, minutes and hints.
     `observe(rank, world_size, answer, given)` runs in each rank and returns plain data.
     `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
     `judge(case, seen)` gets what every rank returned, and returns what is proven of
-    this case or raises `Wrong`; the proofs stand in `proof`. Optional:
-    `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a launch that
-    failed, as `judge` does.
+    this case or raises `Wrong`; the proofs stand in `proof`. Optional, in the module of
+    the judge: `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a
+    launch that failed, as `judge` does.
     """
 
     id: str

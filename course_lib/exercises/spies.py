@@ -13,7 +13,8 @@ import torch
 from torch import nn, ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.accelerators.cost import flops_of
+from course_lib.accelerators import cost
+from course_lib.exercises import baseline
 
 # by the layer that a model starts with: its operators, with the places of weight and
 # samples; that of a Linear comes transposed
@@ -24,7 +25,7 @@ _FIRST = {
 }
 # operators that copy, with the place of what is copied
 _COPIES = {ops.aten._to_copy: 0, ops.aten.copy_: 1}
-_flops_of = functools.cache(flops_of)
+_flops_of = functools.cache(cost.flops_of)
 
 
 class Work(TorchDispatchMode):
@@ -63,6 +64,15 @@ class Work(TorchDispatchMode):
             weight, samples = (args[place] for place in self._places[packet])
             if weight.shape == self._shape:
                 self.passes.append(len(samples))
+
+
+def flops_of(pairs) -> int:
+    """What a plain training of the network with pairs of images and labels computes."""
+    model = baseline.network()
+    with Work(model) as work:
+        for images, labels in pairs:
+            nn.functional.cross_entropy(model(images), labels).backward()
+    return sum(work.flops.values())
 
 
 class Copies(TorchDispatchMode):

@@ -1,9 +1,10 @@
 """What a judge says to a learner: sentences and hints, kept beside it as text.
 
 `texts/ID.ini` has a section for each sentence: `found` is what an answer did and what
-a right one does, `hint` what to do about it. The section `[hints]` has those of which
-a judge picks one. Names in braces are filled in; `${name}` is another text of the same
-section or of `[DEFAULT]`.
+a right one does, `hint` what to do about it. `[proof]` has what is proven of a right
+answer, with what the judge says of each case for `{}`. The section `[hints]` has those
+of which a judge picks one. Names in braces are filled in; `${name}` is another text of
+the same section or of `[DEFAULT]`.
 """
 
 import configparser
@@ -20,6 +21,11 @@ class Texts:
 
     def __init__(self, exercise: str):
         self.exercise = exercise
+
+    @property
+    def proof(self) -> str:
+        """What is proven of a right answer, for `format` with what the cases show."""
+        return read(self.exercise)["proof"]["found"].replace("\n", " ")
 
     def wrong(
         self, section: str, /, *, why="", hint="", clue=None, also=None, **fill
@@ -47,6 +53,11 @@ class Texts:
                     told = {"found": found, "right": right} | where
                     return self.wrong(name, clue={name: numbers}, **told)
         return None
+
+    def refuse(self, facts, **fill) -> None:
+        """Raise the `Wrong` of the first fact that is not as expected."""
+        if wrong := self.differing(facts, **fill):
+            raise wrong
 
     def hint(self, name: str, /, **fill) -> str:
         """A hint of the section `[hints]`, filled in."""

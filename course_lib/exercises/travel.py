@@ -27,6 +27,10 @@ class Travel(Work):
         ends = itertools.pairwise([*self._starts, len(calls)])
         self.sent = [calls[start:stop] for start, stop in ends]
 
+    def calls(self, name: str) -> list[int]:
+        """The bytes of each call of a collective since the first pass began."""
+        return [size for after in self.sent[1:] for one, size in after if one == name]
+
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
         result = super().__torch_dispatch__(operator, _types, args, kwargs)
         product = operator.overloadpacket is torch.ops.aten.mm
@@ -41,8 +45,13 @@ class Travel(Work):
         super().note_pass(packet, args)
         if len(self.passes) > passes:
             self._starts.append(len(_calls()))
-            self._held += torch.is_grad_enabled()
-            self.graphs = max(self.graphs, self._held)
+            if torch.is_grad_enabled():
+                self._held += 1
+                self.graphs = max(self.graphs, self._held)
+                self.note_training(*(args[place] for place in self._places[packet]))
+
+    def note_training(self, weight, samples) -> None:
+        """Called for each pass that a backward may follow; a subclass may note them."""
 
 
 def _calls():

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -58,7 +59,7 @@ def _plain(value, depth):
         kind = tuple if isinstance(value, tuple) else list
         parts = list(kind.__iter__(value) if isinstance(value, kind) else value)
         return kind(plain(part, depth - 1) for part in parts[:_COUNT])
-    return Other(short(value))
+    return Other(re.sub(" at 0x[0-9a-f]+", "", short(value)))
 
 
 def _number(value):

@@ -1,7 +1,6 @@
 """Exercise 1.1, decided: a model split over two devices."""
 
 import itertools
-import math
 import random
 from collections.abc import Iterator
 
@@ -9,12 +8,11 @@ import torch
 from torch import nn
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e1_1 import observe
+from course_lib.exercises.compare import CLOSE, gap, largest
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
-from course_lib.text import listed, size
+from course_lib.text import listed, many, size
 
 _TEXTS = Texts("1.1")
 _SHAPES = ((8, 256, 64), (12, 192, 50))  # Linear layers, width, samples
@@ -61,45 +59,39 @@ def _judge_layers(case, rank):
     """Compare what lies on either device, and what is computed there."""
     model, x = case.given["model"], case.given["x"]
     half = len(model) // 4
-    nbytes = sum(p.nbytes for p in model[0].parameters())
-    held = [number / nbytes for number in rank["held"]]
-    fill = {"half": half, "first": 2 * half}
-    if not all(abs(count - half) < _SPARE for count in held):
-        clue = {"held": [count / half for count in held]}
-        clue["crossings"] = len(rank["crossings"])
-        fill["told"] = _by_device(rank["names"], held)
-        raise _wrong("other layers", case, clue=clue, **fill)
-    names = sorted({*rank["names"], *rank["flops"]})
-    flops = 2 * x.numel() * x.shape[1]
-    computed = [rank["flops"].get(name, 0) / flops for name in names]
-    off = [count - half * (name != "cpu") for name, count in zip(names, computed)]
-    if not all(abs(count) < _SPARE for count in off):
-        fill["told"] = _by_device(names, computed)
-        raise _wrong("other work", case, clue={"computed": computed}, **fill)
-
-
-def _by_device(names, counts):
-    return listed(f"{name} ({count:.3g})" for name, count in zip(names, counts))
+    units = {
+        "held": sum(p.nbytes for p in model[0].parameters()),
+        "computed": 2 * x.numel() * x.shape[1],
+    }
+    for what, unit in units.items():
+        counts = {name: number / unit for name, number in rank[what].items()}
+        right = [half * (name != "cpu") for name in counts]
+        if any(abs(n - m) >= _SPARE for n, m in zip(counts.values(), right)):
+            told = listed(f"{name} ({count:.3g})" for name, count in counts.items())
+            clue = {what: [count / half for count in counts.values()]}
+            clue["crossings"] = len(rank["crossings"])
+            fill = {"told": told, "half": half, "first": 2 * half}
+            raise _wrong(what, case, clue=clue, **fill)
 
 
 def _judge_travel(case, rank):
     """Look at where the output lies, and at what crosses."""
     crossings, nbytes = rank["crossings"], case.given["x"].nbytes
     copies = [count / nbytes for count in crossings]
-    clue = {"crossings": copies, "first": rank["crossed"]}
-    clue["over_cpu"] = rank["over_cpu"] / nbytes
-    clue["stays"] = rank["places"] == [rank["names"][1]]
-    fill = {"device": rank["names"][1], "places": " and ".join(rank["places"])}
+    *_, device = rank["held"]
+    faults = {
+        "other place": rank["places"] != [device],
+        "over the CPU": rank["over_cpu"] > _SPARE * nbytes,
+        "other copies": len(copies) != 1 or abs(copies[0] - 1) > _SPARE,
+    }
+    clue = {"crossings": copies, "first": rank["crossed"], **faults}
+    fill = {"device": device, "places": " and ".join(rank["places"])}
     fill |= {"over_cpu": size(rank["over_cpu"]), "expected": size(nbytes)}
-    if not clue["stays"]:
-        raise _wrong("other place", case, clue=clue, **fill)
-    if clue["over_cpu"] > _SPARE:
-        raise _wrong("over the CPU", case, clue=clue, **fill)
-    if len(copies) != 1 or abs(copies[0] - 1) > _SPARE:
-        verb = "copy crosses" if len(copies) == 1 else "copies cross"
-        fill |= {"copies": f"{len(copies)} {verb}", "crossed": size(sum(crossings))}
-        fill["what"] = _what_crosses(rank, **case.given)
-        raise _wrong("other copies", case, clue=clue, **fill)
+    fill |= {"copies": many(len(copies), "transfer"), "crossed": size(sum(crossings))}
+    for name in faults:
+        if faults[name]:
+            what = _what_crosses(rank, **case.given)
+            raise _wrong(name, case, clue=clue, what=what, **fill)
 
 
 @torch.no_grad()
@@ -111,48 +103,26 @@ def _what_crosses(rank, model, x):
             break
     else:
         return _TEXTS.hint("nothing known crosses", found=shown(rank["crossed"]))
-    if not first:
-        return _TEXTS.hint("x crosses")
-    rest = "no model[k:]"
-    for k in range(len(model)):
-        if not _apart(rank["output"], model[k:](h)):
-            rest = f"model[{k}:]"
-    return _TEXTS.hint("activation crosses", first=first, rest=rest)
+    rests = [k for k in range(len(model)) if not _apart(rank["output"], model[k:](h))]
+    rest = f"model[{rests[-1]}:]" if rests else "no model[k:]"
+    return _TEXTS.hint(
+        "activation crosses" if first else "x crosses", first=first, rest=rest
+    )
 
 
 def _judge_values(case, rank):
     """Compare the output and x's gradient with those of the whole model."""
-    output, gradient = case.expected
-    if apart := _apart(rank["output"], output):
-        clue, what = {"output": rank["output"]}, _what_crosses(rank, **case.given)
-        raise _wrong("other output", case, clue=clue, apart=apart, what=what)
-    if apart := _apart(rank["gradient"], gradient):
-        clue = {"gradient": rank["gradient"]}
-        raise _wrong("other gradient", case, clue=clue, apart=apart)
+    for what, expected in zip(("output", "gradient"), case.expected):
+        if apart := _apart(rank[what], expected):
+            crosses = _what_crosses(rank, **case.given)
+            raise _wrong(what, case, clue={what: rank[what]}, apart=apart, what=crosses)
 
 
 def _apart(found, expected):
     """By how much a tensor differs from another one in words, "" if it does not."""
     if found is None or found.shape != expected.shape or found.is_complex():
         return "missing, or of another kind than"
-    found, expected = found.double(), expected.double()
-    largest = expected.abs().max()
-    off = ((found - expected).abs().max() / largest).item()
-    if not math.isfinite(off):
-        return "no number (nan), unlike"
+    off = gap({"": found.double()}, {"": expected.double()}) / largest({"": expected})
     if off <= CLOSE:
         return ""
-    times = ((found * expected).sum() / expected.square().sum()).item()
-    if (found - times * expected).abs().max() <= CLOSE * largest:
-        return f"{times:.3g} times"
-    return f"{100 * off:.3g}\N{NO-BREAK SPACE}% off from"
-
-
-EXERCISE = Exercise(
-    "1.1",
-    observe,
-    cases,
-    judge,
-    proof="half of each model on either device, one activation crosses: {}; output and"
-    " gradient as of the whole",
-)
+    return f"{100 * off:.3g}\N{NO-BREAK SPACE}% off from" if off < 1e6 else "far from"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e1_2 import mlp, observe
+from course_lib.exercises.exercise import Case
+from course_lib.exercises.observe.e1_2 import mlp
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import size
@@ -86,27 +86,8 @@ def judge(case: Case, seen) -> str:
         fill |= {"parameters": size(parameters), "activations": size(activations)}
         fill |= {"which": _ORDER[fuller], "other": _ORDER[1 - fuller]}
         fill["rest"] = size(sum(needs[cut][1 - fuller]))
-        why = _why(cut, parameters, case)
+        fits = [k for k, pair in needs.items() if max(map(sum, pair)) <= budget]
+        why = "parameters" if parameters > budget else "activations"
+        why = "next to it" if {cut - 1, cut + 1} & set(fits) else why
         raise _TEXTS.wrong("over budget", why=why, clue={"cut": cut}, **fill)
     return size(peak)
-
-
-def _why(cut, parameters, case):
-    """The hint for a cut; parameters need so many bytes on the fuller device."""
-    (_, needs), budget = case.expected, case.given["budget"]
-    fits = [k for k, pair in needs.items() if max(map(sum, pair)) <= budget]
-    if cut - 1 in fits or cut + 1 in fits:
-        return "next to it"
-    if cut == len(case.given["model"]) // 2:
-        return "half"
-    return "parameters" if parameters > budget else "activations"
-
-
-EXERCISE = Exercise(
-    "1.2",
-    observe,
-    cases,
-    judge,
-    proof="a step stays within each budget, the fuller device of each model peaks at"
-    " {}",
-)

@@ -4,8 +4,8 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e1_4 import BLOCK, observe
+from course_lib.exercises.exercise import Case
+from course_lib.exercises.observe.e1_4 import BLOCK
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 
@@ -111,12 +111,3 @@ def _formulas(kind, tensors, *, widths, samples):
         numbers = sum(a * b + c for a, b, c in zip(ways[one], ways[other], ways[bias]))
         text = f"{_BYTES[kind]} bytes × ({one} × {other} + {bias}) of each layer"
         yield text, _BYTES[kind] * numbers
-
-
-EXERCISE = Exercise(
-    "1.4",
-    observe,
-    cases,
-    judge,
-    proof="all four kinds of the networks {}, to the byte",
-)

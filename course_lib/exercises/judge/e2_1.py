@@ -3,22 +3,20 @@
 import copy
 import random
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, apart, gap, largest
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e2_2 import (
     gradient,
     network,
-    refuse_more_at_once,
     refuse_other_work,
     weighed,
 )
-from course_lib.exercises.observe.e2_1 import observe
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import many, size
@@ -31,7 +29,7 @@ _SHARE = 5  # 8 micro-batches may need a fifth of the memory of a whole batch
 def cases(seed: int) -> Iterator[Case]:
     """Digits in 8 micro-batches by SGD, and in other parts with momentum.
 
-    Expected are the weights of whole batches, and the losses of their parts.
+    Expected are the weights of whole batches, and their losses.
     """
     first, more = 200 * seed, random.Random(seed).choice((2, 3, 6, 12))
     images, labels = baseline.samples(first + _STEPS * _BATCH)
@@ -45,15 +43,15 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def _trained(given):
-    """The weights after a step for each whole batch, and the losses of its parts."""
+    """The weights after a step for each whole batch, and the losses."""
     model = copy.deepcopy(given["model"])
     optimizer = given["optimizer"](model.parameters())
     losses = []
     for images, labels in given["batches"]:
-        every = cross_entropy(model(images), labels, reduction="none")
-        losses.append([part.mean().item() for part in every.chunk(given["parts"])])
+        loss = cross_entropy(model(images), labels)
+        losses.append(loss.item())
         optimizer.zero_grad()
-        every.mean().backward()
+        loss.backward()
         optimizer.step()
     return {n: p.detach() for n, p in model.named_parameters()}, losses
 
@@ -65,9 +63,12 @@ def judge(case: Case, seen) -> str:
     parts, whole = case.given["parts"], rank["baseline"]["whole"]
     _judge_weights(case.given, rank, weights)
     _judge_optimizer(rank)
-    _judge_losses(rank, [sum(means) / parts for means in losses])
+    _judge_losses(rank, losses)
     refuse_other_work(rank, rank["baseline"], rank["device"])
-    _judge_parts(rank["passes"], _BATCH // parts)
+    if others := [n for n in rank["passes"] if n != _BATCH // parts]:
+        fill = {"at_once": many(others[0], "sample"), "samples": _BATCH // parts}
+        clue, also = {"at_once": others[0]}, {"passes": len(rank["passes"])}
+        raise _TEXTS.wrong("other parts", clue=clue, also=also, **fill)
     # on CUDA the workspaces of libraries may be larger than all activations
     allowed = max(1.4 * rank["baseline"]["peak"], whole / _SHARE if parts == 8 else 0)
     if rank["peak"] > allowed:
@@ -113,7 +114,6 @@ def _why(given, rank):
     return _TEXTS.hint("first step", counts=counts)
 
 
-@lru_cache(maxsize=2)
 def _first_gradients(model, batch, parts):
     pairs = zip(*(part.chunk(parts) for part in batch))
     return [gradient(model, cross_entropy(model(x), y)) for x, y in pairs]
@@ -151,25 +151,8 @@ def _listed(numbers):
     return f"[{listed}{', …' if len(numbers) > 4 else ''}]"
 
 
-def _judge_parts(passes, samples):
-    refuse_more_at_once(passes, samples)
-    least = min(passes, default=samples)
-    if least < samples:
-        raise _TEXTS.wrong("small parts", least=many(least, "sample"), samples=samples)
-
-
 def draw(case: Case, seen):
     """The memory of the training over its time."""
     from course_lib.plots.memory_over_time import plot_memory_over_time
 
     return plot_memory_over_time(seen[0]["trace"])
-
-
-EXERCISE = Exercise(
-    "2.1",
-    observe,
-    cases,
-    judge,
-    proof=f"weights of whole batches after {_STEPS} steps, {{}}",
-    draw=draw,
-)

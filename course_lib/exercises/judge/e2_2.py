@@ -9,8 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, apart, largest
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e2_2 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed, size
 
@@ -77,10 +76,13 @@ def gradient(model: nn.Module, loss: torch.Tensor) -> dict:
     return dict(zip(names, torch.autograd.grad(loss, list(model.parameters()))))
 
 
-def judge_gradient(rank: dict, each, shares, *, where: str, noun: str) -> None:
+def judge_gradient(
+    rank: dict, each, shares, *, where: str, noun: str, of="micro-batches"
+) -> None:
     """Compare `.grad` as it was left with `each` micro-batch's times its share.
 
     `noun` is what each gradient is of, and `shares` what it counts in a right answer.
+    Of large ones `rank` has some numbers alone, and in `off` how far all are.
     """
     found, names, passes = rank["grads"], list(each[0]), {"passes": rank["passes"]}
     if rank["moved"]:
@@ -88,7 +90,8 @@ def judge_gradient(rank: dict, each, shares, *, where: str, noun: str) -> None:
     if missing := rank["without"]:
         fill = {"count": len(missing), "all": len(names), "first": missing[0]}
         clue = {"without": len(missing) / len(names)}
-        why = _why_none(rank, len(names))
+        why = "frozen" if len(missing) < len(names) else "elsewhere"
+        why = why if rank["passes"] else "left out"
         raise _TEXTS.wrong(
             "no gradient", why=why, clue=clue, also=passes, where=where, **fill
         )
@@ -97,30 +100,20 @@ def judge_gradient(rank: dict, each, shares, *, where: str, noun: str) -> None:
     if not differences:
         raise _TEXTS.wrong("other shapes", where=where)
     # relative to the largest entry, for gradients may be small
-    off = largest(differences) / largest(expected)
+    off = max(largest(differences) / largest(expected), rank.get("off", 0.0))
     if off <= CLOSE:
         return
-    fill = {
-        "off": f"{100 * off:.2f}\N{NO-BREAK SPACE}%",
-        "most": f"{100 * CLOSE:g}\N{NO-BREAK SPACE}%",
-    }
+    hint = weighed(found, each, shares, off=off, noun=noun, of=of)
+    fill = {"told": _how_far(off), "most": f"{100 * CLOSE:g}", "where": where}
     clue = {"apart": differences, "grads": found}
-    fill["hint"] = weighed(found, each, shares, off=off, noun=noun)
-    raise _TEXTS.wrong(_how_far(off), clue=clue, also=passes, where=where, **fill)
-
-
-def _why_none(rank, parameters):
-    """The name of the hint for parameters without gradient."""
-    if not rank["passes"]:
-        return "left out"
-    return "frozen" if len(rank["without"]) < parameters else "elsewhere"
+    raise _TEXTS.wrong("off", hint=hint, clue=clue, also=passes, **fill)
 
 
 def _how_far(off):
-    """The name of the sentence for a relative error."""
+    """A relative error in words."""
     if off != off:
-        return "no number"
-    return "off" if off < 1e6 else "far off"
+        return "no number (nan)"
+    return f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off" if off < 1e6 else "far off"
 
 
 def weighed(
@@ -194,12 +187,3 @@ def refuse_more_at_once(passes: list[int], most: int) -> None:
         clue, also = {"at_once": at_once / most}, {"passes": len(passes)}
         fill = {"at_once": at_once, "most": most}
         raise _TEXTS.wrong("more at once", clue=clue, also=also, **fill)
-
-
-EXERCISE = Exercise(
-    "2.2",
-    observe,
-    cases,
-    judge,
-    proof="the gradient of the whole batch for {} samples, one micro-batch at a time",
-)

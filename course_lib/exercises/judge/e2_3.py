@@ -8,9 +8,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e2_2 import gradient, judge_cost, judge_gradient
-from course_lib.exercises.observe.e2_3 import observe
 from course_lib.text import listed
 
 _VOCABULARY, _IGNORED = 20, -100
@@ -82,12 +81,3 @@ def judge(case: Case, seen) -> str:
     judge_gradient(rank, *case.expected, where=where, noun="summed losses")
     judge_cost(rank, max(len(targets) for _, targets in parts), where=where)
     return " + ".join(map(str, counts))
-
-
-EXERCISE = Exercise(
-    "2.3",
-    observe,
-    cases,
-    judge,
-    proof="every one of {} tokens counts the same, one micro-batch at a time",
-)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e2_4 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import size
@@ -112,12 +111,3 @@ def _faults(rank):
         "gradients": rank["grads"],
         "left": rank["left"] > 0,
     }
-
-
-EXERCISE = Exercise(
-    "2.4",
-    observe,
-    cases,
-    judge,
-    proof="{} on three devices, each tried and nothing left behind",
-)

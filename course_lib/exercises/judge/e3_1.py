@@ -12,9 +12,8 @@ from torch.optim import SGD
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import apart, largest, near, state_of
-from course_lib.exercises.exercise import Case, Exercise, Wrong
+from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.judge.e2_2 import gradient, weighed
-from course_lib.exercises.observe.e3_1 import observe
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -194,14 +193,3 @@ def draw_transfers(trace):
     from course_lib.plots.transfers import plot_transfers
 
     return plot_transfers(trace) if trace.transfers else None
-
-
-EXERCISE = Exercise(
-    "3.1",
-    observe,
-    cases,
-    judge,
-    proof="in two steps each the gradients of the full batch for {}",
-    draw=draw,
-    failed=failed,
-)

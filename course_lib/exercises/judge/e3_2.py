@@ -6,16 +6,15 @@ from functools import partial
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import apart, gap, largest
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e2_2 import weighed
 from course_lib.exercises.judge.e3_1 import (
     batches_on,
     draw_transfers,
-    failed,
     judge_cost,
     trained,
 )
-from course_lib.exercises.observe.e3_2 import observe
+from course_lib.exercises.judge.e3_1 import failed as failed
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import listed, size
@@ -112,14 +111,3 @@ def _differs(found, right, place):
 def draw(case: Case, seen):
     """What travelled in the training."""
     return draw_transfers(seen[0]["trace"])
-
-
-EXERCISE = Exercise(
-    "3.2",
-    observe,
-    cases,
-    judge,
-    proof="all replicas agree and have the weights of one device after {}",
-    draw=draw,
-    failed=failed,
-)

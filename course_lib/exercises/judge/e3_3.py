@@ -8,9 +8,9 @@ from torch import nn
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import near
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e3_1 import draw_transfers
-from course_lib.exercises.observe.e3_3 import Scaled, observe, sizes
+from course_lib.exercises.observe.e3_3 import Scaled, sizes
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -118,13 +118,3 @@ def _told(found, counts, right, *, of):
 def draw(case: Case, seen):
     """What travelled in the step of DataParallel."""
     return draw_transfers(seen[0]["baseline"]["trace"])
-
-
-EXERCISE = Exercise(
-    "3.3",
-    observe,
-    cases,
-    judge,
-    proof=f"both within {100 * _OFF:g} % for {{}}",
-    draw=draw,
-)

@@ -4,8 +4,7 @@ import random
 from collections.abc import Iterator
 
 from course_lib.exercises.attempt import Failed
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e4_1 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.text import extent, listed, many
 
@@ -121,14 +120,3 @@ def draw(case: Case, seen):
     count, _ = case.given["sizes"][number]
     shares = [set(range(count)).intersection(share) for share in deals[number]]
     return plot_sharding(list(map(sorted, shares)), num_samples=count)
-
-
-EXERCISE = Exercise(
-    "4.1",
-    observe,
-    cases,
-    judge,
-    proof="{}, all as DistributedSampler deals",
-    draw=draw,
-    failed=failed,
-)

@@ -10,8 +10,7 @@ from torch.nn.functional import cross_entropy
 from course_lib.exercises import baseline
 from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.compare import CLOSE, gap, near, own_lines
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e4_3 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -146,13 +145,3 @@ def failed(case: Case, wrong: Failed) -> str:
     if name := next(filter(signs.get, signs), None):
         wrong.hint = _TEXTS.hint(name, rank=error.rank)
     raise wrong
-
-
-EXERCISE = Exercise(
-    "4.3",
-    observe,
-    cases,
-    judge,
-    proof="rank 0 evaluated and saved, {} ranks loaded, and nobody was stuck",
-    failed=failed,
-)

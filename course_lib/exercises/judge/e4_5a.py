@@ -7,9 +7,8 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, agree, gap, steps_of
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e4_5b import state
-from course_lib.exercises.observe.e4_5a import observe
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed
 
@@ -50,8 +49,7 @@ def _judge_shares(reads, count, epochs):
     totals, once = [sum(map(len, read)) for read in reads], _BATCH // len(reads)
     largest = [max(map(len, read), default=0) for read in reads]
     facts = (("samples", totals, most, least, most), ("batch", largest, once, 0, once))
-    if wrong := _TEXTS.differing(facts, epochs=epochs):
-        raise wrong
+    _TEXTS.refuse(facts, epochs=epochs)
 
 
 def _epochs(read, epochs):
@@ -114,8 +112,7 @@ def _judge_cost(seen, reads):
         ("travel", [one["reduced"] for one in seen], size, 0.9 * size, 1.8 * size),
         ("not left", [int(not one["left"]) for one in seen], 0, 0, 0),
     )
-    if wrong := _TEXTS.differing(facts):
-        raise wrong
+    _TEXTS.refuse(facts)
 
 
 def draw(case: Case, seen):
@@ -123,14 +120,3 @@ def draw(case: Case, seen):
     from course_lib.plots.timeline import plot_timeline
 
     return plot_timeline(steps_of(seen.trace, 2, 4) or seen.trace)
-
-
-EXERCISE = Exercise(
-    "4.5a",
-    observe,
-    cases,
-    judge,
-    proof="each epoch has an order of its own, and {} end with the weights of one"
-    " process",
-    draw=draw,
-)

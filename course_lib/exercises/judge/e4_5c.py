@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 
 from course_lib.exercises.compare import near
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e4_5c import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -80,14 +79,3 @@ def failed(case: Case, wrong):
         wrong.hint = _TEXTS.hint("only rank 0")
         wrong.clue = None  # the words differ by who gives up first
     raise wrong
-
-
-EXERCISE = Exercise(
-    "4.5c",
-    observe,
-    cases,
-    judge,
-    proof="{} ranks: each has the mean, rank 0 alone prints it, and backward works on"
-    " every loss as before",
-    failed=failed,
-)

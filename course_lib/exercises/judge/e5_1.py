@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.exercises.exercise import Case, Exercise, Wrong
-from course_lib.exercises.observe.e5_1 import observe
+from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.stacks import Frame, place, source
@@ -127,12 +126,3 @@ def _miscounted(case, rank, found):
     fill = {"total": total, "counted": counted, "lost": total - counted}
     fill |= {"processes": len(case.given["shares"]), "sent": sent, "taken": taken}
     return _TEXTS.wrong("lost", why=why, clue=clue, **fill)
-
-
-EXERCISE = Exercise(
-    "5.1",
-    observe,
-    cases,
-    judge,
-    proof="{}, and none is lost although each write came late",
-)

@@ -9,9 +9,9 @@ import statistics
 from collections.abc import Iterator
 
 from course_lib.exercises import baseline
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e5_1 import processes_of
-from course_lib.exercises.observe.e5_2 import BATCH, LONGEST, observe
+from course_lib.exercises.observe.e5_2 import BATCH, LONGEST
 from course_lib.exercises.texts import Texts
 
 _TEXTS = Texts("5.2")
@@ -112,12 +112,3 @@ def _judge_updates(rank, total):
 
 def _off(factor):
     return abs(factor - 1)
-
-
-EXERCISE = Exercise(
-    "5.2",
-    observe,
-    cases,
-    judge,
-    proof="{} are in the model, without a lock",
-)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e5_1 import wrong_type
-from course_lib.exercises.observe.e5_3 import batches, observe
+from course_lib.exercises.observe.e5_3 import batches
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import many, size
@@ -108,13 +108,3 @@ def _judge_left(case, rank):
     most = count * (_IMAGE + _ROOM) + batch * 3 // 4
     if rank["kept"] > most:
         raise _TEXTS.wrong("kept", kept=size(rank["kept"]), most=size(most))
-
-
-EXERCISE = Exercise(
-    "5.3",
-    observe,
-    cases,
-    judge,
-    proof="the same results, at most {} batches are held at a time, also as private"
-    " copies; none afterwards",
-)

@@ -8,8 +8,7 @@ from functools import partial
 from torch.optim import SGD, Adam
 
 from course_lib.exercises.compare import near
-from course_lib.exercises.exercise import Case, Exercise, Wrong
-from course_lib.exercises.observe.e6_1 import observe
+from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.text import listed
@@ -128,7 +127,3 @@ def failed(case: Case, wrong: Wrong) -> str:
         why = "one update" if case.given["warmup_steps"] else "no updates"
         wrong.hint = _TEXTS.hint(why)
     raise wrong
-
-
-_PROOF = "the rates of all parameter groups, with SGD and Adam, for warmup_steps={}"
-EXERCISE = Exercise("6.1", observe, cases, judge, proof=_PROOF, failed=failed)

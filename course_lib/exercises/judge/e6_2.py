@@ -1,14 +1,12 @@
 """Exercise 6.2, decided: the least steps of a training, and where its curve bends."""
 
-import math
 import random
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e6_2 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 
@@ -125,7 +123,9 @@ def pairs_of(answers: list, where: list[str], hint: str) -> list:
         pair = [number_of(part) for part in parts or ()]
         if len(pair) != 2 or None in pair:
             clue = {
-                "kind": _kind(answer, parts),
+                # neither has an order
+                "type": "set" if answer["type"] == "dict" else answer["type"],
+                "floats": sum(isinstance(part, float) for part in parts or ()),
                 "length": None if parts is None else len(parts),
                 "numbers": [number_of(one["returned"]) for one in answers],
             }
@@ -144,23 +144,7 @@ def _parts(answer):
     return value if is_one else None
 
 
-def _kind(answer, parts):
-    """Text, several or one number, a dict or a set, or the type of anything else."""
-    value = answer["returned"]
-    if any(isinstance(one, str) for one in [value, *(parts or [])]):
-        return "text"
-    if parts is not None:
-        floats = [part for part in parts if isinstance(part, float)]
-        return "several" if all(map(math.isfinite, floats)) else "not finite"
-    if answer["type"] in _NOT_A_PAIR:
-        return "unordered"
-    return "number" if number_of(value) is not None else answer["type"]
-
-
 def refuse_changed(answers: list, reason: str) -> None:
     """Refuse an answer that leaves another dictionary than it was given."""
     if any(answer["changed"] for answer in answers):
         raise _TEXTS.wrong("changed", reason=reason)
-
-
-EXERCISE = Exercise("6.2", observe, cases, judge, proof="least and knee of {}")

@@ -9,8 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
 from course_lib.exercises.attempt import Failed
-from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.observe.e6_3 import observe
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -154,7 +153,3 @@ def failed(case: Case, wrong: Failed) -> str:
     elif wrong.error.kind in ("lost", "late", "stalled") or "SIGABRT" in str(wrong):
         wrong.hint = _TEXTS.hint("not the same")
     raise wrong
-
-
-_PROOF = "{}, as one process finds it, and each gradient travelled once"
-EXERCISE = Exercise("6.3", observe, cases, judge, proof=_PROOF, failed=failed)

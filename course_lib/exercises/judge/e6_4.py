@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from course_lib.exercises.compare import near
-from course_lib.exercises.exercise import Case, Exercise
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e6_2 import pairs_of, refuse_changed
-from course_lib.exercises.observe.e6_4 import observe
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed
 
@@ -147,6 +146,3 @@ def _refuse_others(rows, sizes):
         clue = {"sizes": dict(enumerate(sizes)), "cost": why}
         also = {"costs": _ratios(rows)}
         raise _wrong("cost", row, why=why, clue=clue, also=also, own=own)
-
-
-EXERCISE = Exercise("6.4", observe, cases, judge)

@@ -19,7 +19,7 @@ def observe(rank, world_size, answer, given):
     names, before = tuple(map(str, devs)), held(devs)
     forward = answer(given["model"], devs)
     after = held(devs)
-    seen = {"names": names, "held": [after[name] - before[name] for name in names]}
+    seen = {"held": {name: after[name] - before[name] for name in names}}
     seen["returned"] = plain(forward)
     return seen | (_forward(forward, given, devs) if callable(forward) else {})
 
@@ -52,5 +52,5 @@ def _forward(forward, given, devs):
         "crossings": run.crossings(),
         "crossed": to_cpu(crossed[0]) if crossed else None,
         "over_cpu": sum(cpu),
-        "flops": work.flops,
+        "computed": dict.fromkeys(map(str, devs), 0) | work.flops,
     }

@@ -4,9 +4,10 @@ import copy
 from functools import partial
 
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 
-from course_lib.exercises.compare import CLOSE, noted
+from course_lib.exercises.compare import CLOSE, gap, largest
 from course_lib.exercises.device_runs import on_devices, watch
 from course_lib.exercises.spies import Work
 from course_lib.system.host import usable_cores
@@ -29,25 +30,23 @@ def observe(rank, world_size, answer, given):
         _clear(parts)
         answer(*parts, devs, x, labels)
 
-    with noted(torch.autograd, "backward") as backward:
-        run, work = _watched(call, devs, parts[0])
+    run, work = _watched(call, devs, parts[0])
     found = _grads(parts)
     off = _off(found, expected)
-    # looked into only where they differ: blocks cost as much as the batch
-    each = [] if off <= CLOSE else _of_blocks(given, devs, expected)
+    # where they agree, blocks cost as much as the batch, and tell nothing
+    each = [] if off <= CLOSE else _of_blocks(given, devs)
     return {
         "names": tuple(map(str, devs)),
-        "without": sum(grad is None for grad in found),
+        "without": [name for name, grad in found.items() if grad is None],
         "off": off,
-        "sample": _sample(found, expected),
-        "backward": len(backward),
+        "grads": _sample(found),
         "moved": not all(map(torch.equal, before, _weights(parts))),
         "flops": work.flops,
         "passes": work.passes,
         "crossings": run.crossings(),
         "seconds": run.seconds,
         "trace": run.trace,
-        "baseline": baseline | {"each": each},
+        "baseline": baseline | {"each": each or [_sample(expected)] * BLOCKS},
     }
 
 
@@ -71,13 +70,13 @@ def _backward(parts, x, labels, second):
     cross_entropy(parts[1](parts[0](x).to(second)), labels).backward()
 
 
-def _of_blocks(given, devs, expected):
+def _of_blocks(given, devs):
     """The gradient of each block of the batch, by itself."""
     parts, *batch = _placed(given, devs)
     each = []
     for x, labels in zip(*(part.chunk(BLOCKS) for part in batch)):
         _backward(parts, x, labels, devs[1])
-        each.append(_sample(_grads(parts), expected))
+        each.append(_sample(_grads(parts)))
     return each
 
 
@@ -106,21 +105,19 @@ def _weights(parts):
 
 
 def _grads(parts):
-    grads = [p.grad for part in parts for p in part.parameters()]
-    return [grad if grad is None else grad.cpu().clone() for grad in grads]
+    """The gradient of each parameter by its name, or None."""
+    named = nn.ModuleDict(zip(("part_1", "part_2"), parts)).named_parameters()
+    return {n: p.grad if p.grad is None else p.grad.cpu().clone() for n, p in named}
 
 
 def _off(found, expected):
     """The largest difference relative to the largest number; inf if there is none."""
-    if any(grad is None for grad in found):
+    if any(grad is None for grad in found.values()):
         return float("inf")
-    gaps = [(one - other).abs().max() for one, other in zip(found, expected)]
-    off = torch.stack(gaps).max() / max(grad.abs().max() for grad in expected)
-    return off.item() if off.isfinite() else float("inf")
+    return gap(found, expected) / largest(expected)
 
 
-def _sample(found, expected):
-    """Some numbers of all gradients in one vector, 0 where there is none."""
-    both = zip(found, expected)
-    grads = [torch.zeros_like(e) if grad is None else grad for grad, e in both]
-    return torch.cat([grad.flatten() for grad in grads])[::_EVERY].clone()
+def _sample(grads):
+    """Some numbers of each gradient that is there."""
+    there = {name: grad for name, grad in grads.items() if grad is not None}
+    return {name: grad.flatten()[::_EVERY].clone() for name, grad in there.items()}

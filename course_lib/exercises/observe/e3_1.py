@@ -6,10 +6,10 @@ from functools import partial
 import torch
 from torch import nn
 
-from course_lib.exercises.baseline import optimizer
+from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
 from course_lib.exercises.device_runs import on_devices, watch
-from course_lib.exercises.spies import Work, everywhere
+from course_lib.exercises.spies import Work, everywhere, flops_of
 from course_lib.exercises.values import plain
 from course_lib.tracing.events import Trace
 
@@ -25,22 +25,14 @@ def observe(rank, world_size, answer, given):
     for batch in given["batches"]:
         data = [part.to(devs[0]) for part in batch]
         steps.append(_step(partial(answer, model, *data, devs), model, devs))
-        sgd = optimizer(model)
+        sgd = baseline.optimizer(model)
         sgd.step()
         sgd.zero_grad()
     return {
         "devices": tuple(map(str, devs)),
         "steps": steps,
-        "baseline": {"flops": costs(given["model"])},
+        "baseline": {"flops": flops_of([baseline.samples(1)])},
     }
-
-
-def costs(model):
-    """The FLOPs that one sample needs, forward and backward."""
-    trial = copy.deepcopy(model)
-    with Work(trial) as work:
-        trial(torch.zeros(1, 1, 8, 8)).sum().backward()
-    return work.flops["cpu"]
 
 
 def watched(call, model, devs):

@@ -1,13 +1,12 @@
 """Exercise 4.5a, in a rank: a training, and which samples went through its model."""
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DistributedSampler, TensorDataset
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import noted
-from course_lib.exercises.observe.e4_5b import costs
+from course_lib.exercises.spies import flops_of
 from course_lib.exercises.travel import Travel
 from course_lib.exercises.values import plain
 
@@ -23,12 +22,8 @@ class _Read(Travel):
         self.read = []
         self._numbers = {_bytes(image): i for i, image in enumerate(images)}
 
-    def note_pass(self, packet, args):
-        passes = len(self.passes)
-        super().note_pass(packet, args)
-        if len(self.passes) > passes and torch.is_grad_enabled():
-            samples = args[self._places[packet][1]]
-            self.read.append([self._numbers.get(_bytes(row), -1) for row in samples])
+    def note_training(self, weight, samples):
+        self.read.append([self._numbers.get(_bytes(row), -1) for row in samples])
 
 
 def _bytes(image):
@@ -40,19 +35,18 @@ def observe(rank, world_size, answer, given):
     images, labels = given["data"]
     # every rank starts elsewhere: DDP makes them equal
     model = baseline.network(seed=rank)
-    flops = costs([(images[:1], labels[:1])])  # of one sample
+    flops = flops_of([(images[:1], labels[:1])])  # of one sample
     spy = _Read(model, images)
     with noted(DistributedSampler, "set_epoch") as told, spy:
         data = TensorDataset(images, labels)
         returned = answer(rank, world_size, model, data, given["epochs"])
     if isinstance(returned, nn.Module):
         returned = returned.state_dict()
-    calls = [call for after in spy.sent[1:] for call in after]
     return {
         "returned": plain(returned),
         "read": spy.read,
         "told": plain([numbers[0] for numbers in told if numbers]),
-        "reduced": sum(size for name, size in calls if name == "all_reduce"),
+        "reduced": sum(spy.calls("all_reduce")),
         "flops": sum(spy.flops.values()),
         "left": not dist.is_initialized(),
         "baseline": {"flops": flops},

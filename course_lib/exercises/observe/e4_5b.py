@@ -2,12 +2,11 @@
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
-from course_lib.exercises.spies import Work
+from course_lib.exercises.spies import flops_of
 from course_lib.exercises.travel import Travel
 from course_lib.exercises.values import plain
 
@@ -28,7 +27,7 @@ def observe(rank, world_size, answer, given):
 
     names = list(baseline.network().state_dict())
     own = slice(rank, None, world_size)
-    needed = costs([[part[own] for part in batch] for batch in given["batches"]])
+    needed = flops_of([[part[own] for part in batch] for batch in given["batches"]])
     # other weights on each rank, the same every time
     torch.manual_seed(given["seed"] + rank)
     handle = register_optimizer_step_pre_hook(step)
@@ -38,24 +37,14 @@ def observe(rank, world_size, answer, given):
     if isinstance(returned, nn.Module):
         returned = returned.state_dict()
     started, *steps = travel.sent
-    calls = [call for after in steps for call in after]
     return {
         "returned": plain(returned),
         "made": made[-1] if made else {},
         "models": len(made),
         "first": first,
         "started": sum(size for _, size in started),
-        "sent": sum(size for _, size in calls),
-        "reduced": sum(size for name, size in calls if name == "all_reduce"),
+        "sent": sum(size for calls in steps for _, size in calls),
+        "reduced": sum(travel.calls("all_reduce")),
         "flops": sum(travel.flops.values()),
         "baseline": {"flops": needed},
     }
-
-
-def costs(pairs):
-    """The FLOPs of a step with each of these pairs of images and labels."""
-    model = baseline.network()
-    with Work(model) as work:
-        for images, labels in pairs:
-            cross_entropy(model(images), labels).backward()
-    return sum(work.flops.values())

@@ -24,10 +24,11 @@ def _training(answer, given):
     before, early, used = _settings(optimizer), [], []
     optimizer.register_step_pre_hook(lambda *_: early.append(1))
     scheduler = answer(optimizer, given["k"], given["warmup_steps"])
-    kind, said = _told(scheduler)
-    found = {"returned": plain(said), "kind": kind}
-    if kind != "scheduler":
+    found = {"returned": plain(scheduler), "kind": type(scheduler).__name__}
+    own = isinstance(scheduler, type | Optimizer)
+    if own or not callable(getattr(scheduler, "step", None)):
         return found
+    found["kind"] = "scheduler"
     found["early"] = len(early)
     found["ahead"] = _number(getattr(scheduler, "last_epoch", 0)) or 0.0
 
@@ -64,31 +65,3 @@ def _settings(optimizer):
 
 def _number(value):
     return number_of(plain(value))
-
-
-def _is_scheduler(value):
-    own = isinstance(value, type | Optimizer)
-    return not own and callable(getattr(value, "step", None))
-
-
-def _told(value):
-    """What came back in one word, and as it is said: without an object's address."""
-    name, inside = type(value).__name__, [value]
-    if isinstance(value, tuple | list | dict):
-        inside = list(value.values() if isinstance(value, dict) else value)
-    is_number = torch.is_tensor(value) or None not in map(_number, inside)
-    kinds = {
-        "scheduler": _is_scheduler(value),
-        "class": isinstance(value, type),
-        "optimizer": isinstance(value, Optimizer),
-        "several": any(map(_is_scheduler, inside)),
-        "numbers": is_number,
-        name: True,
-    }
-    kind = next(kind for kind, holds in kinds.items() if holds)
-    other = (
-        f"the class {value.__name__}"
-        if kind == "class"
-        else f"an object of type {name}"
-    )
-    return kind, value if is_number or value is None else other

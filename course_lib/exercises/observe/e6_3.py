@@ -1,12 +1,11 @@
 """Exercise 6.3, in a rank: noise scales measured with DDP, and what they cost."""
 
 import torch
-from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import gap, group, state_of
-from course_lib.exercises.spies import Work
+from course_lib.exercises.spies import Work, flops_of
 from course_lib.exercises.values import plain
 
 _BUCKET = 0.001  # MB: each layer has a bucket of its own, after the first batch
@@ -35,19 +34,10 @@ def observe(rank, world_size, answer, given):
                 "moved": gap(start, state_of(model.module)) > 0,
                 "flops": sum(work.flops.values()),
                 "sent": work.sent,
-                "baseline": costs(size) * len(batches),
+                "baseline": flops_of([baseline.samples(size)] * len(batches)),
             }
             measured.append(found)
         return {"measured": measured}
-
-
-def costs(size):
-    """FLOPs of one forward and backward with a batch of this size."""
-    network = baseline.network()
-    images, labels = baseline.samples(size)
-    with Work(network) as work:
-        cross_entropy(network(images), labels).backward()
-    return sum(work.flops.values())
 
 
 class _Work(Work):

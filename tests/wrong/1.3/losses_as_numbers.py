@@ -1,4 +1,4 @@
-# mistake: backward runs, but the loss is not part of the graph any more: .item(),
+# mistake: Does backward run, on losses that are part of the graph? .item(),
 #   torch.tensor(), .detach() and no_grad cut it. Keep the losses as they are, or the
 #   outputs.
 def overlapped(part_1, part_2, devices, x, labels):

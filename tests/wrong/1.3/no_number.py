@@ -1,4 +1,4 @@
-# hint: divide by no number that is 0
+# hint: Is a number divided by 0
 def overlapped(part_1, part_2, devices, x, labels):
     losses, done = [], torch.tensor(0.0, device=devices[1])
     for part, target in zip(x.chunk(4), labels.chunk(4)):
