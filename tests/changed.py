@@ -2,8 +2,8 @@
 
 A test file depends on what it imports, directly or not, on the folders and files of the
 project that it names, and on the whole package if it starts processes: what a kernel
-imports cannot be seen. Tests of answers depend on their answer and on the check of its
-stage. Plugins that trace lines, or read imports alone, see neither ranks nor notebooks.
+imports cannot be seen. Tests of answers depend on their answer and on its check.
+Plugins that trace lines, or read imports alone, see neither ranks nor notebooks.
 """
 
 import re
@@ -100,11 +100,14 @@ def needs(item) -> frozenset[str]:
 
 
 def _checking(exercise):
-    """The modules and mistakes of an exercise; those of its stage may share modules."""
-    stage = exercise.partition(".")[0]
-    places = (f"/e{stage}_", f"/stage0{stage}/", f"/mistakes/{exercise}.")
-    files = _below("course_lib/exercises")
-    return {file for file in files if any(place in file for place in places)}
+    """What decides an exercise, of its own and of others: modules, texts, mistakes."""
+    name, home = exercise.replace(".", "_"), "course_lib/exercises"
+    closures = [_closure(f"{home}/{part}/e{name}.py") for part in ("judge", "observe")]
+    files = set().union(*closures, _below(f"{home}/mistakes/{exercise}.json"))
+    for judge in filter(re.compile(r".*/judge/e\d").match, files.copy()):
+        number = Path(judge).stem.removeprefix("e").replace("_", ".")
+        files |= _below(f"{home}/texts/{number}.ini")
+    return files
 
 
 @cache
@@ -132,7 +135,7 @@ def of_file(name: str) -> frozenset[str]:
 @cache
 def package() -> frozenset[str]:
     """The package without its checks and its grader."""
-    own = ("stages/stage", "judge/e", "observe/e", "mistakes/")
+    own = ("judge/e", "observe/e", "texts/", "mistakes/")
     left_out = (
         *(f"course_lib/exercises/{place}" for place in own),
         "course_lib/grading/",

@@ -77,7 +77,7 @@ def gap(one: dict, other: dict) -> float:
     """The largest difference of two state dicts; inf for nan, other names or shapes."""
     if _shapes(one) != _shapes(other):
         return float("inf")
-    gaps = [(one[name].double() - other[name].double()).abs().max() for name in one]
+    gaps = [(one[name].float() - other[name].float()).abs().max() for name in one]
     largest = torch.stack(gaps).max().item()  # nan if one of them is
     return largest if largest == largest else float("inf")
 
