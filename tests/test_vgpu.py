@@ -147,6 +147,20 @@ def test_a_deep_copy_has_its_own_memory_on_the_same_device(devs):
     assert other.device == devs[1] and other.requires_grad
 
 
+@pytest.mark.parametrize("make", [torch.nn.Parameter, lambda tensor: tensor])
+def test_a_deep_copy_has_the_gradient_that_pytorch_gives_it(devs, make):
+    copied = []
+    for device in ("cpu", devs[1]):
+        original = make(torch.ones(2, device=device, requires_grad=True))
+        (3 * original).sum().backward()
+        copied.append(copy.deepcopy(original))
+    plain, there = copied
+    assert there.requires_grad and type(plain) is not type(there)
+    assert (there.grad is None) == (plain.grad is None)
+    kinds = [isinstance(one, torch.nn.Parameter) for one in copied]
+    assert kinds[0] == kinds[1]
+
+
 def test_a_pickled_tensor_comes_back_to_its_device(devs):
     leaf = torch.arange(4.0, device=devs[2], requires_grad=True)
     back = pickle.loads(pickle.dumps(leaf))

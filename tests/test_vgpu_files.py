@@ -6,7 +6,6 @@ import pickle
 import pytest
 import torch
 from torch import nn
-from torch.testing import assert_close
 
 from tests.test_vgpu_modules import Words, built, equal, mlp, trained
 
@@ -41,12 +40,9 @@ def test_a_deep_copy_of_a_module_stays_on_its_device(devs):
     assert {p.device for p in other.parameters()} == {devs[1]}
 
 
-def test_a_deep_copy_keeps_gradients_and_ties(devs):
-    model = Words().to(devs[1])
-    model(torch.ones(1, 2, dtype=int, device=devs[1])).sum().backward()
-    other = copy.deepcopy(model)
+def test_a_deep_copy_keeps_ties(devs):
+    other = copy.deepcopy(Words().to(devs[1]))
     assert other.head.weight is other.table.weight
-    assert_close(other.head.weight.grad.cpu(), model.head.weight.grad.cpu())
 
 
 def test_a_pickled_module_comes_back_to_its_device(devs):

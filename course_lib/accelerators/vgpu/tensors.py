@@ -93,17 +93,16 @@ class VirtualTensor(torch.Tensor):
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
 
     def __deepcopy__(self, memo):
-        """A copy on the same device, with its gradient."""
+        """A copy on the same device; with its gradient, unless it is a parameter."""
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
             return super().__deepcopy__(memo)
         with torch.no_grad():
-            copy = self.clone()
-        if self._is_param:
+            copy = self.clone().requires_grad_(self.requires_grad)
+        if self._is_param:  # as `Parameter.__deepcopy__`
             copy = torch.nn.Parameter(copy, self.requires_grad)
-        copy.requires_grad_(self.requires_grad)
-        if self.grad is not None:
+        elif self.grad is not None:
             copy.grad = self.grad.__deepcopy__(memo)
         memo[id(self)] = copy
         return copy
