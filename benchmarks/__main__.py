@@ -34,8 +34,8 @@ _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching
 SOURCES = {
     "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
     "checks": [
-        *(f"course_lib/exercises/{name}/*.py" for name in ("judge", "observe")),
-        "tests/unseen/*.toml",
+        *(f"course_lib/exercises/{name}/*.*" for name in ("judge", "observe", "texts")),
+        *("course_lib/exercises/mistakes/*.json", "tests/unseen/*"),
     ],
     "grading": ["course_lib/grading/**/*.py", *_ROOM],
     "launching": [
