@@ -82,7 +82,7 @@ def _refuse_rates(case, training, *, again):
             rate = _said(training["rates"][number][update])
             raise _TEXTS.wrong(
                 "rate of a second training" if again else "rate",
-                why="" if again else "no number" if None in found else "factors",
+                why="" if again else "factors",
                 clue={"again": again, "factors": dict(enumerate(groups))},
                 also={"ahead": training["ahead"]},
                 update=update,
