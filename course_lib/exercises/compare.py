@@ -89,29 +89,32 @@ def apart(found: dict, expected: dict) -> dict:
     return {name: found[name] - expected[name] for name in expected}
 
 
-def agree(states: Sequence, expected: dict, *, hint: str) -> dict:
-    """The weights that all ranks ended with.
+def refuse_weights(returned: Sequence, expected: dict, *, hint: str, also=None) -> None:
+    """Refuse what ranks returned, unless all of it is the expected state dict.
 
-    Errors: `Wrong` if one gave no such weights, or (with `hint`) others than rank 0.
+    Errors: `Wrong`; where names and shapes are right with `hint`, by how much each rank
+    differs as the clue, and what was seen `also`.
     """
-    ranks = len(states)
+    states, ranks = [state_of(one) for one in returned], len(returned)
     for rank, state in enumerate(states):
         _refuse_other(state, expected, where=(rank, ranks))
-        if gap(state, state) != 0:
-            raise Wrong(
-                f"rank {rank} of {ranks} ends with weights that are no numbers (nan)",
-                "The steps are far too long. Is the loss a mean? Is zero_grad called"
-                " before each backward?",
-            )
+    clue = {"apart": [apart(one, expected) for one in states]}
+    told = {"hint": hint, "clue": clue, "also": also}
     for rank, state in enumerate(states):
-        apart = gap(states[0], state)
-        if apart > CLOSE:
+        off = gap(states[0], state)
+        if off > CLOSE:
             raise Wrong(
                 f"rank {rank} of {ranks} ends with other weights than rank 0: they"
-                f" differ by up to {apart:.2g}",
-                hint,
+                f" differ by up to {off:.2g}",
+                **told,
             )
-    return states[0]
+    off = gap(states[0], expected)
+    if off > CLOSE:
+        raise Wrong(
+            f"the weights of {ranks} ranks differ from those of one process by up to"
+            f" {off:.2g}, expected at most {CLOSE:g}",
+            **told,
+        )
 
 
 def _refuse_other(state, expected, *, where):
@@ -126,14 +129,20 @@ def _refuse_other(state, expected, *, where):
             else "The function must return weights. Under DDP they are in"
             " model.module.state_dict().",
         )
-    wrapped = any(name.startswith("module.") for name in state)
     if _shapes(state) != _shapes(expected):
+        wrapped = any(str(name).startswith("module.") for name in state)
         raise Wrong(
             f"rank {rank} of {ranks} returned the weights {short(state)}, expected"
             f" {short(expected)}",
             "These are the names of the DDP wrapper: ask model.module for its state."
             if wrapped
             else "Train the model that is given, all of it, and return its state dict.",
+        )
+    if gap(state, state) != 0:
+        raise Wrong(
+            f"rank {rank} of {ranks} ends with weights that are no numbers (nan)",
+            "The steps are far too long. Is the loss a mean? Is zero_grad called"
+            " before each backward?",
         )
 
 
@@ -152,12 +161,14 @@ def own_lines(error: LaunchError) -> set:
     return {frames[-1] for frames in own if frames}
 
 
-def steps_of(trace: Trace, first: int, last: int) -> Trace | None:
-    """What happened after optimizer step `first` of rank 0 until step `last` (from 0).
+def draw_steps(trace: Trace | None, first: int, last: int):
+    """Draw the timeline after optimizer step `first` of rank 0 until step `last`.
 
-    None if there were fewer steps.
+    Steps count from 0; of a trace with fewer steps all is drawn.
     """
-    steps = trace.select(rank=0, name="optimizer").events
-    if len(steps) <= last:
-        return None
-    return trace.between(steps[first].stop, steps[last].stop)
+    from course_lib.plots.timeline import plot_timeline
+
+    steps = trace.select(rank=0, name="optimizer").events if trace else ()
+    if len(steps) > last:
+        trace = trace.between(steps[first].stop, steps[last].stop)
+    return plot_timeline(trace) if trace else None

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from textwrap import shorten
 
 from course_lib.exercises.attempt import Failed
 from course_lib.exercises.exercise import Case
@@ -12,7 +13,7 @@ _TEXTS = Texts("4.1")
 # samples and ranks; with few samples different mistakes give the same
 _SIZES = ((30, 3), (10, 4), (13, 5), (8, 2), (7, 1), (3, 5), (2, 7))
 _TELLING = 4  # of them
-_SAID = 12  # numbers of a list that a sentence shows
+_SAID = 60  # characters of a list that a sentence shows
 _DRAWN = 1  # the size that is drawn of a right answer
 
 
@@ -59,8 +60,8 @@ def judge(case: Case, seen) -> str:
         why=why,
         # exact, in words: of numbers that are near each other each tells a mistake
         clue=list(map(str, deals[:_TELLING])) if number < _TELLING else None,
-        got=_said(shares[one]),
-        expected=_said(expected[one]),
+        got=shorten(str(shares[one]), _SAID, placeholder=" …"),
+        expected=expected[one],
         samples=many(count, "sample"),
         **{"rank": one, "ranks": ranks, "count": count, "last": count - 1},
         **facts,
@@ -72,13 +73,6 @@ def _first_wrong(found, expected):
     return next((number for number, (one, other) in pairs if one != other), None)
 
 
-def _said(share):
-    """A list in a sentence, without the end of a long one."""
-    if isinstance(share, str) or len(share) <= _SAID:
-        return share
-    return f"[{', '.join(map(str, share[:_SAID]))}, …]"
-
-
 def _why(shares, expected, *, count, rank):
     """The name of a hint, and what fills it in: the first fact that differs."""
     if any(isinstance(share, str) for share in shares):
@@ -86,17 +80,11 @@ def _why(shares, expected, *, count, rank):
     lengths, length = list(map(len, shares)), len(expected[0])
     if set(lengths) != {length}:
         return "lengths", {"lengths": extent(lengths), "length": length}
-    if beyond := [n for share in shares for n in share if not 0 <= n < count]:
-        return "beyond", {"number": beyond[0]}
     dealt, right = _in_turn(shares), _in_turn(expected)
     if dealt[:count] == right[:count]:
-        return "goes on", {
-            "more": listed(dealt[count:]),
-            "right": listed(right[count:]),
-        }
-    share = shares[rank]
-    steps = {(after - before) % count for before, after in zip(share, share[1:])}
-    return "shuffled" if len(steps) > 1 else "deal", {"first": expected[rank][0]}
+        more, right = listed(dealt[count:]), listed(right[count:])
+        return "goes on", {"more": more, "right": right}
+    return "deal", {"first": expected[rank][0]}
 
 
 def _in_turn(shares):

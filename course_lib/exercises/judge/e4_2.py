@@ -4,21 +4,12 @@ import random
 from collections.abc import Iterator
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import (
-    CLOSE,
-    SMALL,
-    agree,
-    apart,
-    gap,
-    steps_of,
-)
+from course_lib.exercises.compare import SMALL, draw_steps, refuse_weights
 from course_lib.exercises.exercise import Case
-from course_lib.exercises.judge.e4_5b import state
 from course_lib.exercises.texts import Texts
 
 _TEXTS = Texts("4.2")
 _BATCH = 64
-_FIRST = "1.weight"  # the weight whose first step is observed
 _LEAST = 0.45  # of the bytes of gradients, which may be compressed
 
 
@@ -36,33 +27,23 @@ def cases(seed: int) -> Iterator[Case]:
     for ranks, count, epochs in sizes:
         images, labels = baseline.samples(count + 40 * seed)
         data = images[-count:], labels[-count:]
+        batches = list(baseline.batches(data, batch=_BATCH, epochs=epochs))
+        start = baseline.network(10 * seed).state_dict()
+        expected = {
+            "weights": baseline.weights_after(batches, start=start),
+            "batches": [len(labels) for _, labels in batches],
+        }
         given = {"data": data, "epochs": epochs, "seed": 10 * seed}
-        yield Case(given, ranks, trace=True, expected=_alone(data, epochs, 10 * seed))
-
-
-def _alone(data, epochs, seed):
-    """What one process starts and ends with, and its batches."""
-    start = baseline.network(seed).state_dict()
-    batches = list(baseline.batches(data, batch=_BATCH, epochs=epochs))
-    return {
-        "start": start,
-        "second": baseline.weights_after(batches[:1], start=start),
-        "weights": baseline.weights_after(batches, start=start),
-        "batches": [len(labels) for _, labels in batches],
-    }
+        yield Case(given, ranks, trace=True, expected=expected)
 
 
 def judge(case: Case, seen) -> str:
     """Compare weights, then the work of each rank, what travelled, and the end."""
-    ranks, expected = len(seen), case.expected["weights"]
-    states, facts = [state(one["returned"]) for one in seen], _facts(case, seen)
+    facts = _facts(case, seen)
     wrong = _TEXTS.differing(facts[:-2])
-    hint = f"Here {wrong}. {wrong.hint}" if wrong else _why(case, seen, states[0])
-    off = gap(agree(states, expected, hint=hint), expected)
-    if off > CLOSE:
-        fill = {"ranks": ranks, "off": off, "close": CLOSE}
-        clue = apart(states[0], expected)
-        raise _TEXTS.wrong("other weights", hint=hint, clue=clue, **fill)
+    hint = f"Here {wrong}. {wrong.hint}" if wrong else _TEXTS.hint("plain")
+    returned, also = [one["returned"] for one in seen], wrong and wrong.clue
+    refuse_weights(returned, case.expected["weights"], hint=hint, also=also)
     if wrong := _TEXTS.differing(facts):
         wrong.hint = f"{_TEXTS.hint('right weights')} {wrong.hint}"
         raise wrong
@@ -93,28 +74,6 @@ def _reduces(one):
     return [n for name, n in one["sent"] if name == "all_reduce" and n > SMALL]
 
 
-def _why(case, seen, state):
-    """The hint for other weights from right work: another order, or another step."""
-    expected = case.expected
-    if isinstance(state, dict) and gap(state, expected["start"]) < CLOSE:
-        return _TEXTS.hint("before")
-    factor = _factor(seen[0]["starts"], expected)
-    return _TEXTS.hint("factor" if abs(factor - 1) > 0.01 else "plain", factor=factor)
-
-
-def _factor(starts, expected):
-    """How many times too long the first step is; 1 if it goes elsewhere."""
-    first, second = (expected[name][_FIRST] for name in ("start", "second"))
-    if len(starts) < 2 or any(one.shape != first.shape for one in starts):
-        return 1
-    step, right = starts[1] - starts[0], second - first
-    factor = ((step * right).sum() / (right * right).sum()).item()
-    return factor if (step - factor * right).norm() < 0.01 * step.norm() else 1
-
-
 def draw(case: Case, seen):
-    """Draw two steps of the first case, if there are as many."""
-    from course_lib.plots.timeline import plot_timeline
-
-    trace = steps_of(seen.trace, 2, 4)
-    return plot_timeline(trace) if trace else None
+    """The timeline of the fourth and fifth step."""
+    return draw_steps(seen.trace, 2, 4)

@@ -1,5 +1,6 @@
 """Exercise 4.3, decided: evaluate and save on rank 0, load on all."""
 
+import math
 import random
 import tempfile
 from collections.abc import Iterator
@@ -47,85 +48,64 @@ def _trained(images, labels, seed):
 
 def judge(case: Case, seen) -> str:
     """Look at the file, the accuracy, the work and what every rank goes on with."""
-    _judge_save(seen)
-    _judge_file(seen[0]["file"], seen[0]["baseline"]["state"])
-    for judge_rank in (_judge_work, _judge_accuracy, _judge_state, _judge_mode):
-        for rank in range(len(seen)):
-            judge_rank(rank, seen)
+    expected = seen[0]["baseline"]
+    saves = [0, *(one["saves"] for one in seen[1:])]
+    there = [one["there"] for one in seen]
+    _TEXTS.refuse([("others save", saves, 0, 0, 0), ("no file", there, 1, 1, 1)])
+    _judge_file(seen[0]["file"], expected["state"])
+    _TEXTS.refuse(_work(seen))
+    for rank, one in enumerate(seen):
+        _judge_accuracy(one["returned"], expected, rank=rank, ranks=len(seen))
+    _TEXTS.refuse(_state(seen, expected["state"]))
     return str(len(seen))
 
 
-def _judge_save(seen):
-    savers = [rank for rank, one in enumerate(seen) if one["saves"]]
-    if others := [rank for rank in savers if rank]:
-        why = "all save" if 0 in savers else "another saves"
-        raise _wrong("others save", listed(others), seen, why=why)
-    for rank, one in enumerate(seen):
-        if not one["there"]:
-            raise _wrong("no file", rank, seen, why="wait" if rank else "save")
-
-
-def _wrong(found, rank, seen, **fill):
-    return _TEXTS.wrong(found, rank=rank, ranks=len(seen), **fill)
-
-
 def _judge_file(found, expected):
-    if isinstance(found, str):
-        raise _TEXTS.wrong("no weights", file=found)
-    names = list(found) if isinstance(found, dict) else []
-    if not names or not all(torch.is_tensor(found[name]) for name in names):
-        raise _TEXTS.wrong("no state dict", file=shown(found))
-    if any(str(name).startswith("module.") for name in names):
-        raise _TEXTS.wrong("wrapped names")
-    if missing := [name for name in expected if name not in names]:
-        raise _TEXTS.wrong("missing", missing=", ".join(missing))
+    is_dict = isinstance(found, dict) and found
+    if not is_dict or not all(map(torch.is_tensor, found.values())):
+        file = found if isinstance(found, str) else shown(found)
+        raise _TEXTS.wrong("no state dict", file=file)
+    if found.keys() != expected.keys():
+        names = {"names": listed(found), "expected": listed(expected)}
+        raise _TEXTS.wrong("other names", **names)
     if gap(expected, found) > CLOSE:
         raise _TEXTS.wrong("other weights saved")
 
 
-def _judge_work(rank, seen):
-    one = seen[rank]
-    if rank and one["passes"]:
-        raise _wrong("all evaluate", rank, seen, samples=sum(one["passes"]))
-    if any(one["modes"]):
-        raise _wrong("training mode", rank, seen)
-    if rank and not one["reads"]:
-        raise _wrong("not opened", rank, seen)
+def _work(seen):
+    """What each rank did beside saving, but for what rank 0 may do."""
+    others = seen[1:]
+    evaluated = [0, *(sum(one["passes"]) for one in others)]
+    opened = [1, *(one["reads"] for one in others)]
+    return (
+        ("all evaluate", evaluated, 0, 0, 0),
+        ("training mode", [any(one["modes"]) for one in seen], 0, 0, 0),
+        ("not opened", opened, 1, 1, math.inf),
+    )
 
 
-def _judge_accuracy(rank, seen):
-    right, count = (seen[0]["baseline"][name] for name in ("right", "count"))
-    found = number_of(seen[rank]["returned"])
-    if near(found, right / count, 1e-3):
-        return
-    # the rank, not 0, whose number was broadcast
-    source = next(filter(None, seen[0]["sources"]), 0)
-    if rank or source:
-        why = "source" if source else "send"
-    elif found is None or not 0 <= found <= 1:
-        why = "count"
-    elif near(found, right / count / len(seen), 1e-3):
-        why = "averaged"
-    else:
-        why = "share" if found or not seen[0]["whole"] else "whole"
-    clue = {"rank": rank, "returned": found, "why": why}
-    fill = {"right": right, "count": count, "expected": right / count, "source": source}
-    said = shown(seen[rank]["returned"])
-    raise _wrong("accuracy", rank, seen, why=why, returned=said, clue=clue, **fill)
+def _judge_accuracy(returned, expected, *, rank, ranks):
+    right, count = expected["right"], expected["count"]
+    found = number_of(returned)
+    if not near(found, right / count, 1e-3):
+        raise _TEXTS.wrong(
+            "accuracy",
+            why="send" if rank else "share",
+            clue={"rank": rank, "returned": found},
+            returned=shown(returned),
+            expected=right / count,
+            **{"rank": rank, "ranks": ranks, "right": right, "count": count},
+        )
 
 
-def _judge_state(rank, seen):
-    if gap(seen[0]["baseline"]["state"], seen[rank]["after"]) > CLOSE:
-        raise _wrong("other weights loaded", rank, seen)
-
-
-def _judge_mode(rank, seen):
-    if not seen[rank]["training"]:
-        alone = any(other["training"] for other in seen)
-        why = "one in eval" if alone else "all in eval"
-        raise _wrong("eval mode", rank, seen, why=why)
-    if not seen[rank]["trainable"]:
-        raise _wrong("not trainable", rank, seen)
+def _state(seen, expected):
+    """How each rank leaves the model; 1 is yes."""
+    apart = [gap(expected, one["after"]) for one in seen]
+    return (
+        ("other weights loaded", apart, 0, 0, CLOSE),
+        ("eval mode", [one["training"] for one in seen], 1, 1, 1),
+        ("not trainable", [one["trainable"] for one in seen], 1, 1, 1),
+    )
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -137,10 +117,6 @@ def failed(case: Case, wrong: Failed) -> str:
         "other lines": kind in STUCK and len(own_lines(error)) > 1,
         "half written": "PytorchStreamReader" in said or kind in _HALF,
         "not written": kind == "FileNotFoundError" and error.rank,
-        "plain names": 'Missing key(s) in state_dict: "module.' in said,
-        "DDP names": kind == "RuntimeError" and "module." in said,
-        "send": kind == "UnboundLocalError" and error.rank,
-        "plain": kind == "UnpicklingError",
     }
     if name := next(filter(signs.get, signs), None):
         wrong.hint = _TEXTS.hint(name, rank=error.rank)

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, SMALL, apart, gap, state_of, steps_of
+from course_lib.exercises.compare import CLOSE, SMALL, apart, draw_steps, gap, state_of
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed, many
@@ -105,8 +105,5 @@ def _costs(steps, most, size):
 
 
 def draw(case: Case, seen):
-    """The timeline of the second and third step, or of all that was recorded."""
-    from course_lib.plots.timeline import plot_timeline
-
-    trace = steps_of(seen.trace, 0, 2) or seen.trace
-    return plot_timeline(trace) if trace else None
+    """The timeline of the second and third step."""
+    return draw_steps(seen.trace, 0, 2)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, agree, gap, steps_of
+from course_lib.exercises.compare import draw_steps, refuse_weights
 from course_lib.exercises.exercise import Case
-from course_lib.exercises.judge.e4_5b import state
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed
 
@@ -38,7 +37,8 @@ def judge(case: Case, seen) -> str:
     for epoch, parts in enumerate(orders):
         _judge_epoch(epoch, parts, count)
     _judge_orders(orders, seen[0]["told"])
-    _judge_weights(seen, _alone(reads, count))
+    returned, hint = [one["returned"] for one in seen], _TEXTS.hint("the rest")
+    refuse_weights(returned, _alone(reads, count), hint=hint)
     _judge_cost(seen, reads)
     return f"{ranks} ranks in {epochs} epochs of {count} samples"
 
@@ -82,14 +82,6 @@ def _judge_orders(orders, told):
             )
 
 
-def _judge_weights(seen, expected):
-    states, hint = [state(one["returned"]) for one in seen], _TEXTS.hint("the rest")
-    off = gap(agree(states, expected, hint=hint), expected)
-    if off > CLOSE:
-        fill = {"ranks": len(seen), "off": off, "most": CLOSE}
-        raise _TEXTS.wrong("weights", hint=hint, **fill)
-
-
 def _alone(reads, count):
     """The weights of one process that takes the batches of all ranks together."""
     images, labels = baseline.samples(count)
@@ -116,7 +108,5 @@ def _judge_cost(seen, reads):
 
 
 def draw(case: Case, seen):
-    """The timeline of the fourth and fifth step, or of all that was recorded."""
-    from course_lib.plots.timeline import plot_timeline
-
-    return plot_timeline(steps_of(seen.trace, 2, 4) or seen.trace)
+    """The timeline of the fourth and fifth step."""
+    return draw_steps(seen.trace, 2, 4)

@@ -62,10 +62,12 @@ def _refuse_steps(given, training):
     if training["kind"] != "scheduler":
         clue = {"kind": training["kind"]}
         raise _TEXTS.wrong("no scheduler", clue=clue, **fill)
-    if training["early"]:
-        raise _TEXTS.wrong("early steps", **fill)
-    if training["steps"] != given["updates"]:
-        raise _TEXTS.wrong("more steps", **fill)
+    updates, early, steps = given["updates"], training["early"], training["steps"]
+    facts = (
+        ("early steps", [early], 0, 0, 0),
+        ("more steps", [steps], updates, updates, updates),
+    )
+    _TEXTS.refuse(facts, **given)
 
 
 def _refuse_rates(case, training, *, again):
@@ -75,12 +77,12 @@ def _refuse_rates(case, training, *, again):
         for rates, first in zip(training["rates"], own)
     ]
     for number, found in enumerate(groups):
-        if differing := _differing(found, case.expected):
-            update = differing[0]
+        update = _first_wrong(found, case.expected)
+        if update is not None:
             rate = _said(training["rates"][number][update])
             raise _TEXTS.wrong(
                 "rate of a second training" if again else "rate",
-                why=None if again else _why(case, found, number),
+                why="" if again else "factors",
                 clue={"again": again, "factors": dict(enumerate(groups))},
                 also={"ahead": training["ahead"]},
                 update=update,
@@ -91,26 +93,15 @@ def _refuse_rates(case, training, *, again):
             )
 
 
-def _differing(found, expected):
-    """The updates whose factor is not the expected one, as far as both lists go."""
+def _first_wrong(found, expected):
+    """The first update whose factor is not the expected one, or None."""
     pairs = enumerate(zip(found, expected))
-    return [u for u, (one, two) in pairs if not near(one, two, _TOLERANCE * two)]
+    wrong = (u for u, (one, two) in pairs if not near(one, two, _TOLERANCE * two))
+    return next(wrong, None)
 
 
 def _said(number):
     return "no number" if number is None else f"{number:.4g}"
-
-
-def _why(case, found, number):
-    """The name of the hint for the factors of a group; those before it are right."""
-    signs = {
-        "other group": number,
-        "no number": None in found,
-        "early": not _differing(found, case.expected[1:]),
-        "late": not _differing(found[1:], case.expected),
-        "factors": True,
-    }
-    return next(name for name, holds in signs.items() if holds)
 
 
 def _refuse_settings(given, settings):

@@ -26,7 +26,6 @@ _CURVES = (
     {8: 15467, 16: 7948, 32: 4598, 64: 2758, 128: 2011, 256: 1648}
     | {512: 1409, 1024: 1283, 2048: 1259, 4096: 1292},
 )
-_EXACT = 1e-3  # relative error of a curve that runs through a point
 _NAMES = ("least", "knee")
 _NOT_A_PAIR = ("dict", "set", "frozenset", "str", "bytes")
 
@@ -91,24 +90,12 @@ def _why(points, found, right):
     """The name of the hint for a wrong fit, and what it is filled in with."""
     sizes, counts = points
     with np.errstate(all="ignore"):  # the numbers may be anything
-        # by how much fitted counts differ from the measured ones, relative to these
-        own, best = (a * (1 + b / sizes) / counts - 1 for a, b in (found, right))
-        worst = np.abs(own).argmax()
-        needed = (1 + own[worst]) * counts[worst]
-        smaller = np.square(own * counts).sum() < np.square(best * counts).sum()
-    least_is_measured = np.isclose(counts, found[0]).any()
-    knee_is_measured = np.isclose(sizes, found[1]).any()
-    signs = {
-        "both read off": knee_is_measured and least_is_measured,
-        "knee read off": knee_is_measured,
-        "least read off": least_is_measured,
-        "only the least": abs(found[0] / right[0] - 1) < CLOSE,
-        "absolute": smaller,
-        "exact curve": np.abs(best).max() < _EXACT,
-        "other curve": True,
-    }
-    why = next(name for name, holds in signs.items() if holds)
-    fill = {"needed": needed, "size": sizes[worst], "measured": counts[worst]}
+        fitted = found[0] * (1 + found[1] / sizes)
+        worst = np.abs(fitted / counts - 1).argmax()
+    read_off = np.isclose(counts, found[0]).any() or np.isclose(sizes, found[1]).any()
+    only_least = abs(found[0] / right[0] - 1) < CLOSE
+    why = "read off" if read_off else "only the least" if only_least else "other curve"
+    fill = {"needed": fitted[worst], "size": sizes[worst], "measured": counts[worst]}
     return fill | {"why": why}
 
 

@@ -87,13 +87,14 @@ def judge(case: Case, seen) -> str:
     rows = list(zip(case.expected, zip(*(rank["measured"] for rank in seen))))
     ratios = [[_ratio(one, norms) for one in measured] for norms, measured in rows]
     for (norms, measured), found in zip(rows, ratios):
-        if any(one["moved"] for one in measured):
-            raise _wrong("moved", norms, 0)
+        moved, *costs = _facts(norms, measured)
+        _TEXTS.refuse([moved], count=norms.count)
         for rank, (one, ratio) in enumerate(zip(measured, found)):
             if not _agree(ratio, 1):
                 clue = {"ratios": dict(enumerate(ratios)), "type": one["type"]}
-                raise _other_number(norms, found, rank, one=one, clue=clue)
-        _refuse_costs(norms, measured)
+                said = shown(one["returned"])
+                raise _other_number(norms, found, rank, returned=said, clue=clue)
+        _TEXTS.refuse(costs, count=norms.count)
     scales = listed(f"{norms.expected:.1f}" for norms in case.expected)
     return f"{scales} images on {case.world_size} ranks"
 
@@ -107,43 +108,33 @@ def _agree(one, other):
     return one is not None and math.isclose(one, other, rel_tol=CLOSE)
 
 
-def _wrong(found, norms, rank, **fill):
-    fill |= {"rank": rank, "ranks": norms.ranks, "count": norms.count, "b": norms.b}
-    return _TEXTS.wrong(found, expected=norms.expected, **fill)
+def _facts(norms, measured):
+    """What each rank did to the weights, computed and sent."""
+    work = [one["flops"] / one["baseline"] for one in measured]
+    sent = [one["sent"] for one in measured]
+    numbers = sum(p.numel() for p in baseline.network().parameters())
+    least = norms.count * numbers
+    return (
+        ("moved", [one["moved"] for one in measured], 0, 0, 0),
+        ("other work", work, 1, _LEAST, _MOST),
+        ("sent twice", sent, least, 0, _MOST * least),
+    )
 
 
-def _other_number(norms, ratios, rank, *, one, clue):
+def _other_number(norms, ratios, rank, **fill):
     """The number of a rank is another one, or none; its hint looks at all ranks."""
-    number = (ratios[rank] or 0) * norms.expected
-    said = shown(one["returned"]) if ratios[rank] is None else f"{number:.5g}"
-    off = norms.off(number)
+    off = norms.off((ratios[rank] or 0) * norms.expected)
     if None in ratios:
         why = "no number"
     elif not all(_agree(ratios[0], ratio) for ratio in ratios):
         why = "not reduced"
-    elif abs(number) < CLOSE * norms.expected:
-        why = "only average" if one["sent"] > _parameters() else "never averaged"
-    elif math.isfinite(off):
-        shares = "average too small", "nearly right", "average too large"
-        why = shares[(off > 0.85) + (off > 1.15)]
+    elif abs(ratios[0]) < CLOSE:
+        why = "no noise"
     else:
-        why = "no own gradients"
-    fill = {"returned": said, "why": why, "off": off, "clue": clue}
-    return _wrong("other number", norms, rank, **fill)
-
-
-def _parameters():
-    return sum(p.numel() for p in baseline.network().parameters())
-
-
-def _refuse_costs(norms, measured):
-    least = norms.count * _parameters()
-    for rank, one in enumerate(measured):
-        work, sent = one["flops"] / one["baseline"], one["sent"]
-        if not _LEAST <= work <= _MOST:
-            raise _wrong("other work", norms, rank, times=work)
-        if sent > _MOST * least:
-            raise _wrong("sent twice", norms, rank, sent=sent, least=least)
+        why = "average too small" if off < 1 else "average too large"
+    fill |= {"rank": rank, "ranks": norms.ranks, "count": norms.count, "b": norms.b}
+    fill |= {"expected": norms.expected, "off": off}
+    return _TEXTS.wrong("other number", why=why, **fill)
 
 
 def failed(case: Case, wrong: Failed) -> str:

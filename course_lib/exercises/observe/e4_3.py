@@ -21,14 +21,12 @@ from course_lib.exercises.values import plain
 class _Evaluation(Work):
     """Counts in a block; `modes` says of each BatchNorm whether it was in training.
 
-    `sources` has the ranks that broadcast, `whole` says if it was a whole number. The
-    file `calls` grows by a byte with each collective that this rank joins.
+    The file `calls` grows by a byte with each collective that this rank joins.
     """
 
     def __init__(self, model: torch.nn.Module, calls: Path):
         super().__init__(model)
-        self.modes, self.sources, self.whole = [], [], False
-        self.calls = calls
+        self.modes, self.calls = [], calls
         calls.touch()
 
     def note_pass(self, packet, args):
@@ -38,10 +36,6 @@ class _Evaluation(Work):
                 file.write(b".")
         if packet is ops.aten.native_batch_norm:
             self.modes.append(args[5])
-        if packet is ops.c10d.broadcast_:
-            self.sources.append(args[2])
-            numbers = [sent for sent in args[0] if sent.numel() == 1]
-            self.whole |= not all(map(torch.is_floating_point, numbers))
 
 
 def observe(rank, world_size, answer, given):
@@ -72,8 +66,6 @@ def observe(rank, world_size, answer, given):
             "file": None if rank else _content(path),
             "passes": work.passes,
             "modes": work.modes,
-            "sources": work.sources,
-            "whole": work.whole,
             "training": all(module.training for module in model.modules()),
             "trainable": trainable and torch.is_grad_enabled(),
             "after": state_of(model.module),

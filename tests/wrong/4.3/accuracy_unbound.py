@@ -1,5 +1,5 @@
-# hint: Only rank 0 knows the number
-# same as: accuracy_not_sent.py
+# mistake: Only rank 0 has given this name a value. Give it one on all ranks, and send
+#   the number: dist.broadcast of a tensor from rank 0.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     if rank == 0:

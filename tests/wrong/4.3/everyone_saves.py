@@ -1,4 +1,4 @@
-# hint: Ask for rank 0 before you save
+# hint: what it has evaluated
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,5 @@
-# hint: Rank 0 stays in eval mode
+# hint: in the same way on all ranks
+# same as: all_left_in_eval_mode.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

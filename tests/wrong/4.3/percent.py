@@ -1,4 +1,4 @@
-# hint: from 0 to 1: right / all
+# mistake: These are per cent. Return a share, from 0 to 1: right / all.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

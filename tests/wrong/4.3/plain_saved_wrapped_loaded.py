@@ -1,4 +1,4 @@
-# hint: load it into model.module
+# mistake: The file has plain names: load it into model.module.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

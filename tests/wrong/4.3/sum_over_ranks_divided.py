@@ -1,4 +1,5 @@
-# hint: An average with the zeros
+# mistake: An average with the zeros of the other ranks is too small. Take the number of
+#   rank 0 as it is: dist.broadcast.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

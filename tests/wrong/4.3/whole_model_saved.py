@@ -1,4 +1,5 @@
-# hint: Save a state dict, not the model
+# hint: Not the model either
+# same as: checkpoint_dict.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

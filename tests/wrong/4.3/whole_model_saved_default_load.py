@@ -1,5 +1,5 @@
-# hint: Save a state dict, not the model
-# same as: whole_model_saved.py
+# mistake: Save a state dict, not the model: a class that is pickled cannot be loaded
+#   where its code has moved.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

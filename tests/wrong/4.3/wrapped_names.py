@@ -1,4 +1,5 @@
-# hint: state dict of the DDP wrapper
+# hint: those of the DDP wrapper
+# same as: parameters_saved.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,4 @@
-# hint: has the names of the DDP wrapper
+# mistake: The file has the names of the DDP wrapper: save model.module.state_dict().
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

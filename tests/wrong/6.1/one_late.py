@@ -1,4 +1,5 @@
-# hint: one update late
+# mistake: Everything comes one update late: the first step() already prepares update
+#   1.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.optimizer, self.k, self.warmup_steps = optimizer, k, warmup_steps

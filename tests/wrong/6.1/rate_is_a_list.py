@@ -1,4 +1,4 @@
-# hint: must be one number
+# mistake: The rate of a group, group["lr"], must be one number.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.optimizer, self.k, self.warmup_steps = optimizer, k, warmup_steps

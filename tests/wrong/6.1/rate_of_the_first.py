@@ -1,4 +1,5 @@
-# hint: Both groups get the rate of the first
+# mistake: All groups get the rate of the first. Each has a rate of its own, and k
+#   times that is where it ends.
 class Warmup:
     def __init__(self, optimizer, k, warmup_steps):
         self.optimizer, self.k, self.warmup_steps = optimizer, k, warmup_steps

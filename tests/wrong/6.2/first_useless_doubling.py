@@ -1,4 +1,4 @@
-# hint: Both numbers are read off
+# hint: read off at a measured point
 def find_knee(steps):
     sizes = sorted(steps)
     for small, large in zip(sizes, sizes[1:]):

@@ -1,5 +1,5 @@
-# hint: The steps at the largest batch are not the least
-# same as: last_steps.py
+# hint: read off at a measured point
+# same as: first_useless_doubling.py
 def find_knee(steps):
     sizes = sorted(steps)
     counts = [steps[B] for B in sizes]

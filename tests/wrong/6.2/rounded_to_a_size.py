@@ -1,4 +1,5 @@
-# hint: do not round it to one
+# hint: round neither to what was measured
+# same as: first_useless_doubling.py
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

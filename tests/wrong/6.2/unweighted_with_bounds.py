@@ -1,4 +1,6 @@
-# hint: Absolute errors are made small
+# mistake: Absolute errors are made small, and one per cent of the largest count is more
+#   than all steps on the right. Divide each error by its own count: w=1 / counts in
+#   polyfit, sigma=counts in curve_fit.
 # same as: unweighted.py
 from scipy.optimize import curve_fit
 

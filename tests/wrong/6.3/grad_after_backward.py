@@ -1,4 +1,4 @@
-# hint: `.grad` holds the average
+# hint: Either both are of the average
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

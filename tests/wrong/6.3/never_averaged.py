@@ -1,4 +1,5 @@
 # hint: no gradient was all-reduced
+# same as: grad_after_backward.py
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:
