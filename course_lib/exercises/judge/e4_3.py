@@ -88,14 +88,11 @@ def _judge_accuracy(returned, expected, *, rank, ranks):
     right, count = expected["right"], expected["count"]
     found = number_of(returned)
     if not near(found, right / count, 1e-3):
-        raise _TEXTS.wrong(
-            "accuracy",
-            why="send" if rank else "share",
-            clue={"rank": rank, "returned": found},
-            returned=shown(returned),
-            expected=right / count,
-            **{"rank": rank, "ranks": ranks, "right": right, "count": count},
-        )
+        fill = {"rank": rank, "ranks": ranks, "right": right, "count": count}
+        fill |= {"returned": shown(returned), "expected": right / count}
+        clue = {"rank": rank, "returned": found}
+        why = "send" if rank else "share"
+        raise _TEXTS.wrong("accuracy", why=why, clue=clue, **fill)
 
 
 def _state(seen, expected):
