@@ -64,7 +64,7 @@ def judge(case: Case, seen) -> str:
     _judge_weights(case.given, rank, weights)
     _judge_optimizer(rank)
     _judge_losses(rank, losses)
-    refuse_other_work(rank, rank["baseline"], rank["device"])
+    refuse_other_work(rank, rank["baseline"])
     if others := [n for n in rank["passes"] if n != _BATCH // parts]:
         fill = {"at_once": many(others[0], "sample"), "samples": _BATCH // parts}
         clue, also = {"at_once": others[0]}, {"passes": len(rank["passes"])}
@@ -110,7 +110,7 @@ def _why(given, rank):
     if off <= CLOSE:
         return _TEXTS.hint("later")
     shares = [1 / len(each)] * len(each)
-    counts = weighed(rank["first"], each, shares, off=off, noun="mean losses")
+    counts = weighed(rank["first"], each, shares)
     return _TEXTS.hint("first step", counts=counts)
 
 
