@@ -1,4 +1,4 @@
-# hint: Log `loss.item()`
+# hint: if it has a graph, that keeps alive all that backward needs
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,5 +1,4 @@
-# mistake: Call step on `optimizer`, which is given. One of your own knows neither its
-#   learning rate nor its momentum.
+# hint: Call step on `optimizer`, which is given
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,5 +1,4 @@
-# mistake: The optimizer took 1 of 4 steps. Take one for each of the batches. Does
-#   `return` or `step` stand in the right loop?
+# hint: Do `step` and `return` stand in the right loop
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []
