@@ -1,4 +1,5 @@
-# hint: Do `step` and `return` stand in the right loop
+# mistake: One step is taken in all. Take one for each batch, after all of its
+#   micro-batches: does `step` or `return` stand in the right loop?
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []
