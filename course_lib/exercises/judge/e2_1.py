@@ -19,7 +19,7 @@ from course_lib.exercises.judge.e2_2 import (
 )
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
-from course_lib.text import many, size
+from course_lib.text import size
 
 _TEXTS = Texts("2.1")
 _STEPS, _BATCH = 4, 48
@@ -57,98 +57,67 @@ def _trained(given):
 
 
 def judge(case: Case, seen) -> str:
-    """Compare weights, then the optimizer, the losses, the work and the memory."""
+    """Compare passes, steps, weights, settings and losses, then work and memory."""
     [rank] = seen
     weights, losses = case.expected
-    parts, whole = case.given["parts"], rank["baseline"]["whole"]
+    parts, (before, after) = case.given["parts"], rank["settings"]
+    count = _BATCH // parts
+    facts = (
+        ("other parts", rank["passes"], count, count, count),
+        ("other steps", [rank["steps"]], _STEPS, _STEPS, _STEPS),
+    )
+    _TEXTS.refuse(facts, batch=_BATCH)
     _judge_weights(case.given, rank, weights)
-    _judge_optimizer(rank)
-    _judge_losses(rank, losses)
-    refuse_other_work(rank, rank["baseline"], rank["device"])
-    if others := [n for n in rank["passes"] if n != _BATCH // parts]:
-        fill = {"at_once": many(others[0], "sample"), "samples": _BATCH // parts}
-        clue, also = {"at_once": others[0]}, {"passes": len(rank["passes"])}
-        raise _TEXTS.wrong("other parts", clue=clue, also=also, **fill)
+    if after != before:
+        raise _TEXTS.wrong("settings", now=after[0]["lr"], rate=before[0]["lr"])
+    _judge_losses(rank["returned"], losses)
+    refuse_other_work(rank, rank["baseline"])
+    peak, whole, own = rank["peak"], rank["baseline"]["whole"], rank["baseline"]["peak"]
     # on CUDA the workspaces of libraries may be larger than all activations
-    allowed = max(1.4 * rank["baseline"]["peak"], whole / _SHARE if parts == 8 else 0)
-    if rank["peak"] > allowed:
-        fill = {"parts": parts, "peak": size(rank["peak"]), "allowed": size(allowed)}
-        clue = {"peak": rank["peak"] / rank["baseline"]["peak"]}
-        raise _TEXTS.wrong("memory", clue=clue, **fill)
-    peaks = f"{size(rank['peak'])} in place of {size(whole)}"
-    return f"{parts} micro-batches at a peak of {peaks}"
+    allowed = max(1.4 * own, whole / _SHARE if parts == 8 else 0)
+    fill = {"parts": parts, "peak": size(peak), "allowed": size(allowed)}
+    _TEXTS.refuse([("memory", [peak / own], 1, 0, allowed / own)], **fill)
+    return f"{parts} micro-batches at a peak of {size(peak)} in place of {size(whole)}"
 
 
 def _judge_weights(given, rank, expected):
     off = gap(rank["weights"], expected)
-    if off <= CLOSE:
-        return
-    passes = {"passes": len(rank["passes"]), "most": max(rank["passes"], default=0)}
-    clue, also = apart(rank["weights"], expected), {"steps": rank["steps"], **passes}
-    fill = {"batches": _STEPS, "parts": given["parts"], "off": off, "most": CLOSE}
-    hint = _why(given, rank)
-    raise _TEXTS.wrong("weights", hint=hint, clue=clue, also=also, **fill)
+    if off > CLOSE:
+        fill = {"batches": _STEPS, "parts": given["parts"], "off": off, "most": CLOSE}
+        fill["hint"] = _of_first_step(rank["first"], given)
+        clue = apart(rank["weights"], expected)
+        raise _TEXTS.wrong("weights", clue=clue, **fill)
 
 
-def _why(given, rank):
-    """The hint for what was counted and differs, the most telling first."""
-    passes, steps, samples = rank["passes"], rank["steps"], _BATCH // given["parts"]
-    if not passes:
-        return _TEXTS.hint("no passes")
-    if others := [many(n, "sample") for n in passes if n != samples]:
-        return _TEXTS.hint("other parts", at_once=others[0], samples=samples)
-    if steps != _STEPS:
-        return _TEXTS.hint("other steps", steps=many(steps, "step"), batches=_STEPS)
-    if not any(grad.any() for grad in rank["first"].values()):
-        return _TEXTS.hint("gone")
-    each = _first_gradients(given["model"], given["batches"][0], given["parts"])
-    mean = {name: sum(part[name] for part in each) / len(each) for name in each[0]}
-    differences = apart(rank["first"], mean)
-    if not differences:
-        return _TEXTS.hint("some without")
-    off = largest(differences) / largest(mean)
-    if off <= CLOSE:
+def _of_first_step(found, given):
+    """The hint for other weights: how the gradient of the first step differs."""
+    model, batch = given["model"], given["batches"][0]
+    pairs = [batch, *zip(*(part.chunk(given["parts"]) for part in batch))]
+    whole, *each = (gradient(model, cross_entropy(model(x), y)) for x, y in pairs)
+    if not apart(found, whole):
+        return _TEXTS.hint("without")
+    if gap(found, whole) <= CLOSE * largest(whole):
         return _TEXTS.hint("later")
-    shares = [1 / len(each)] * len(each)
-    counts = weighed(rank["first"], each, shares, off=off, noun="mean losses")
+    counts = weighed(found, each, [1 / len(each)] * len(each))
     return _TEXTS.hint("first step", counts=counts)
 
 
-def _first_gradients(model, batch, parts):
-    pairs = zip(*(part.chunk(parts) for part in batch))
-    return [gradient(model, cross_entropy(model(x), y)) for x, y in pairs]
-
-
-def _judge_optimizer(rank):
-    before, after = rank["settings"]
-    if after != before:
-        raise _TEXTS.wrong("settings", now=after[0]["lr"], rate=before[0]["lr"])
-    if rank["steps"] != _STEPS:
-        raise _TEXTS.wrong("other optimizer", steps=rank["steps"], batches=_STEPS)
-
-
-def _judge_losses(rank, expected):
-    returned = rank["returned"]
+def _judge_losses(returned, expected):
     if not isinstance(returned, list | tuple):
         raise _TEXTS.wrong("no list", returned=shown(returned), batches=_STEPS)
-    if rank["graphs"]:
-        raise _TEXTS.wrong("graphs", batches=_STEPS)
     if any(map(torch.is_tensor, returned)):
         raise _TEXTS.wrong("tensors")
     found = list(map(number_of, returned))
-    complete = len(found) == len(expected) and None not in found
-    off = [one - other for one, other in zip(found, expected)] if complete else []
+    off = [(one or 0.0) - other for one, other in zip(found, expected)]
     # a number rounded to three digits is fine for a log
-    if complete and all(abs(one) <= 1e-3 * loss for one, loss in zip(off, expected)):
-        return
-    fill = {"logged": _listed(found), "expected": _listed(expected)}
-    clue = {"off": off if complete else len(found)}
-    raise _TEXTS.wrong("losses", clue=clue, **fill)
+    close = all(abs(one) <= 1e-3 * loss for one, loss in zip(off, expected))
+    if not close or len(found) != len(expected):
+        fill = {"logged": _rounded(found), "expected": _rounded(expected)}
+        raise _TEXTS.wrong("losses", clue={"off": off, "count": len(found)}, **fill)
 
 
-def _listed(numbers):
-    listed = ", ".join("?" if n is None else f"{n:.3g}" for n in numbers[:4])
-    return f"[{listed}{', …' if len(numbers) > 4 else ''}]"
+def _rounded(numbers):
+    return shown([number and float(f"{number:.3g}") for number in numbers])
 
 
 def draw(case: Case, seen):

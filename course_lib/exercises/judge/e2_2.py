@@ -1,5 +1,6 @@
 """Exercise 2.2, decided: the exact gradient from micro-batches of any sizes."""
 
+import math
 import random
 from collections.abc import Iterator
 
@@ -84,18 +85,15 @@ def judge_gradient(
     `noun` is what each gradient is of, and `shares` what it counts in a right answer.
     Of large ones `rank` has some numbers alone, and in `off` how far all are.
     """
-    found, names, passes = rank["grads"], list(each[0]), {"passes": rank["passes"]}
+    found, missing, also = rank["grads"], rank["without"], {"passes": rank["passes"]}
     if rank["moved"]:
         raise _TEXTS.wrong("moved", where=where)
-    if missing := rank["without"]:
-        fill = {"count": len(missing), "all": len(names), "first": missing[0]}
-        clue = {"without": len(missing) / len(names)}
-        why = "frozen" if len(missing) < len(names) else "elsewhere"
-        why = why if rank["passes"] else "left out"
-        raise _TEXTS.wrong(
-            "no gradient", why=why, clue=clue, also=passes, where=where, **fill
-        )
-    expected = {n: sum(s * g[n] for s, g in zip(shares, each)) for n in names}
+    if missing:
+        fill = {"count": len(missing), "all": len(each[0]), "first": missing[0]}
+        fill |= {"where": where, "why": "frozen" if found else "elsewhere"}
+        clue = {"without": len(missing) / len(each[0])}
+        raise _TEXTS.wrong("no gradient", clue=clue, also=also, **fill)
+    expected = {n: sum(s * g[n] for s, g in zip(shares, each)) for n in each[0]}
     differences = apart(found, expected)
     if not differences:
         raise _TEXTS.wrong("other shapes", where=where)
@@ -103,40 +101,35 @@ def judge_gradient(
     off = max(largest(differences) / largest(expected), rank.get("off", 0.0))
     if off <= CLOSE:
         return
-    hint = weighed(found, each, shares, off=off, noun=noun, of=of)
-    fill = {"told": _how_far(off), "most": f"{100 * CLOSE:g}", "where": where}
+    fill = {"off": 100 * off, "most": 100 * CLOSE, "where": where}
+    fill["hint"] = weighed(found, each, shares, noun=noun, of=of)
     clue = {"apart": differences, "grads": found}
-    raise _TEXTS.wrong("off", hint=hint, clue=clue, also=passes, **fill)
-
-
-def _how_far(off):
-    """A relative error in words."""
-    if off != off:
-        return "no number (nan)"
-    return f"up to {100 * off:.2f}\N{NO-BREAK SPACE}% off" if off < 1e6 else "far off"
+    raise _TEXTS.wrong("off", clue=clue, also=also, **fill)
 
 
 def weighed(
-    found: dict, each: list, shares: list, *, off: float, noun: str, of="micro-batches"
+    found: dict, each: list, shares: list, *, noun="mean losses", of="micro-batches"
 ) -> str:
     """The hint for a gradient: by how much each micro-batch counts in it.
 
-    `found` and `each` are gradients by the names of parameters, `off` a relative error.
-    `of` says what the parts are.
+    `found` and `each` are gradients by the names of parameters. `of` says what the
+    parts are.
     """
-    vectors = [_flat(part, each[0]) for part in each]
-    target, matrix = _flat(found, each[0]), torch.stack(vectors, 1)
+    target, *vectors = map(_flat, (found, *each))
     if not target.isfinite().all():
         return _TEXTS.hint("not finite", of=of)
     if not target.any():
         return _TEXTS.hint("all 0")
+    matrix, right = torch.stack(vectors, 1), torch.tensor(shares).double()
     # the usual driver fails where a micro-batch has no gradient
     least = torch.linalg.lstsq(matrix, target[:, None], driver="gelsd")
     counts = least.solution.flatten()
-    rest = (matrix @ counts - target).norm() / target.norm()
+    rest, off = (
+        (matrix @ part - target).norm() / target.norm() for part in (counts, right)
+    )
     if rest < _REST:
-        counted, right = map(_in_words, (counts.tolist(), shares))
-        return _TEXTS.hint("counts", noun=noun, of=of, counted=counted, right=right)
+        fill = {"counted": _in_words(counts.tolist()), "right": _in_words(shares)}
+        return _TEXTS.hint("counts", noun=noun, of=of, **fill)
     return _TEXTS.hint("nearly" if off < _ROUNDED else "no sum", noun=noun, of=of)
 
 
@@ -146,8 +139,8 @@ def _in_words(numbers):
     return f"{told[0]} each" if len(set(told)) == 1 < len(told) else ", ".join(told)
 
 
-def _flat(grads, names):
-    return torch.cat([grads[name].detach().flatten().double() for name in names])
+def _flat(grads):
+    return torch.cat([grad.detach().flatten() for grad in grads.values()]).double()
 
 
 def judge_cost(rank: dict, most: int, *, where: str) -> None:
@@ -157,33 +150,25 @@ def judge_cost(rank: dict, most: int, *, where: str) -> None:
     """
     if rank["changed"]:
         raise _TEXTS.wrong("overwritten", where=where)
-    refuse_other_work(rank, rank["baseline"]["one"], rank["device"])
-    refuse_more_at_once(rank["passes"], most)
+    refuse_other_work(rank, rank["baseline"]["one"])
     one, held = (rank["baseline"][way]["peak"] for way in ("one", "all"))
     # gradients may be held once more, and losses in twice the precision
     allowed = max(2 * one, (one + held) / 2)
-    if rank["peak"] > allowed:
-        sizes = {"peak": rank["peak"], "allowed": allowed, "one": one}
-        fill = {name: size(count) for name, count in sizes.items()}
-        clue = {"peak": rank["peak"] / one}
-        raise _TEXTS.wrong("more memory", clue=clue, where=where, **fill)
+    facts = (
+        ("more at once", rank["passes"], most, 0, most),
+        ("more memory", [rank["peak"] / one], 1, 0, allowed / one),
+    )
+    peaks = {"peak": rank["peak"], "allowed": allowed, "one": one}
+    fill = {name: size(count) for name, count in peaks.items()}
+    _TEXTS.refuse(facts, where=where, **fill)
 
 
-def refuse_other_work(found: dict, needed: dict, device: str) -> None:
+def refuse_other_work(rank: dict, needed: dict) -> None:
     """Refuse much more work than is needed, less, and work on another device."""
+    flops, device = rank["flops"], rank["device"]
     total = needed["flops"][device]
-    here = found["flops"].get(device, 0) / total
-    if here < _LEAST:
-        raise _TEXTS.wrong("less work", device=device, percent=100 * here)
-    times = sum(found["flops"].values()) / total
-    if times > _MOST:
-        raise _TEXTS.wrong("more work", times=times)
-
-
-def refuse_more_at_once(passes: list[int], most: int) -> None:
-    """Refuse more samples in one forward pass than a micro-batch has."""
-    at_once = max(passes, default=0)
-    if at_once > most:
-        clue, also = {"at_once": at_once / most}, {"passes": len(passes)}
-        fill = {"at_once": at_once, "most": most}
-        raise _TEXTS.wrong("more at once", clue=clue, also=also, **fill)
+    facts = (
+        ("less work", [flops.get(device, 0) / total], 1, _LEAST, math.inf),
+        ("more work", [sum(flops.values()) / total], 1, 0, _MOST),
+    )
+    _TEXTS.refuse(facts, device=device)

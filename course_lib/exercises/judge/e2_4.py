@@ -1,5 +1,6 @@
 """Exercise 2.4, decided: the largest micro-batch that a device holds."""
 
+import math
 import random
 from collections.abc import Iterator
 
@@ -58,56 +59,33 @@ def judge(case: Case, seen) -> str:
     """Compare with a bisection, look at what was tried and at what is left."""
     [rank] = seen
     number, expected = rank["returned"], rank["baseline"]["largest"]
-    fill = {
-        "memory": size(rank["baseline"]["memory"]),
-        "returned": shown(number),
-        "expected": expected,
-        "images": _COUNT,
-        "failed": min((n for n in rank["tried"] if n > expected), default=_COUNT),
-        "passes": len(rank["tried"]),
-        "most": _PASSES,
-        "left": size(rank["left"]),
-    }
+    fill = {"memory": size(rank["baseline"]["memory"]), "left": size(rank["left"])}
+    fill |= {"returned": shown(number), "expected": expected, "images": _COUNT}
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if type(number) is not int:
-        kind = {"type": type(number).__name__}
-        raise _TEXTS.wrong("no whole number", clue=kind, **fill)
+        clue = {"type": type(number).__name__}
+        raise _TEXTS.wrong("no whole number", clue=clue, **fill)
+    if rank["moved"]:
+        raise _TEXTS.wrong("moved", **fill)
+    passes = len(rank["tried"])
     if number != expected:
-        what = "too many" if number > expected else "too few"
-        raise _TEXTS.wrong(
-            "more than there are" if number > _COUNT else what,
-            why=_why(number, rank),
-            clue=None if rank["elsewhere"] else {"off": number - expected},
-            also={"passes": len(rank["tried"])},
-            number=number,
-            **fill,
-        )
-    for name, present in _faults(rank).items():
-        if present:
-            raise _TEXTS.wrong(name, number=number, **fill)
+        why, also = _why(number, expected, rank["tried"]), {"passes": passes}
+        clue = {"off": number - expected}
+        raise _TEXTS.wrong("other number", why=why, clue=clue, also=also, **fill)
+    facts = (
+        ("untried", [passes], 2, 2, math.inf),
+        ("too many tries", [passes], _PASSES, 0, _PASSES),
+        ("gradients", [rank["grads"]], 0, 0, 0),
+        ("left", [rank["left"]], 0, -math.inf, 0),
+    )
+    _TEXTS.refuse(facts, **fill)
     return str(number)
 
 
-def _why(number, rank):
+def _why(number, expected, tried):
     """The name of the hint for another number, by what was tried."""
-    expected = rank["baseline"]["largest"]
-    if rank["elsewhere"]:
-        return "elsewhere"
-    if rank["moved"]:
-        return "trained"
     if number > expected:
         return "half a try"
-    skipped = set(rank["tried"]).isdisjoint(range(number + 1, expected + 1))
-    return "stopped early" if skipped else "memory taken"
-
-
-def _faults(rank):
-    """What is wrong with a search that found the right number, by name."""
-    return {
-        "untried": len(rank["tried"]) < 2,
-        "too many tries": len(rank["tried"]) > _PASSES,
-        "moved": rank["moved"],
-        "gradients": rank["grads"],
-        "left": rank["left"] > 0,
-    }
+    larger = any(number < count <= expected for count in tried)
+    return "memory taken" if larger else "stopped early"

@@ -106,8 +106,7 @@ def _judge_gradients(step, right, *, first, where):
     off = largest(differences)
     if off <= _CLOSE:
         return
-    of = {"off": off / largest(whole), "noun": "mean losses", "of": "chunks"}
-    told = weighed(found, right["each"], right["shares"], **of)
+    told = weighed(found, right["each"], right["shares"], of="chunks")
     fill = {"where": where, "off": off, "most": _CLOSE, "told": told}
     raise _TEXTS.wrong("gradients", clue={"apart": differences}, **fill)
 

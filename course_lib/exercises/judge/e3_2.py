@@ -103,8 +103,7 @@ def _differs(found, right, place):
     if not wrong:
         return ""
     mine, *each = ({n: grads[n] for n in wrong} for grads in (gradient, *right["each"]))
-    of = {"off": 1.0, "noun": "losses", "of": "chunks"}
-    told = weighed(mine, each, right["shares"], **of)
+    told = weighed(mine, each, right["shares"], of="chunks")
     return _TEXTS.hint("gradient", told=told, place=place, wrong=listed(wrong))
 
 

@@ -2,7 +2,6 @@
 
 import copy
 
-import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises.device_runs import one_gpu, watch
@@ -43,14 +42,11 @@ def _watched(train, given, *, device, parts):
 
     def call():
         with work:
-            losses = train(model, optimizer, batches, parts)
-        return plain(losses), _with_graph(losses)
+            return plain(train(model, optimizer, batches, parts))
 
     run = watch(call, [device])
-    returned, graphs = run.result
     return {
-        "returned": returned,
-        "graphs": graphs,
+        "returned": run.result,
         "weights": {n: p.detach().cpu().clone() for n, p in model.named_parameters()},
         "steps": len(steps),
         "first": steps[0] if steps else {},
@@ -70,11 +66,6 @@ def _settings(optimizer):
     """Learning rates and all else that a group of parameters has beside them."""
     groups = optimizer.param_groups
     return plain([{k: v for k, v in g.items() if k != "params"} for g in groups])
-
-
-def _with_graph(losses):
-    values = losses if isinstance(losses, list | tuple) else [losses]
-    return any(torch.is_tensor(value) and value.requires_grad for value in values)
 
 
 def _plain(model, optimizer, batches, parts):

@@ -1,12 +1,12 @@
 """Exercise 2.2, in a rank: gradients of one model from micro-batches; also of 2.3."""
 
 import copy
-import gc
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
 
-from course_lib.exercises.device_runs import one_gpu
+from course_lib.exercises.device_runs import one_gpu, watch
 from course_lib.exercises.spies import Work
 
 
@@ -40,13 +40,9 @@ def observe(rank, world_size, answer, given):
 def _cost(call, model, pairs):
     """FLOPs by device, samples in each pass, and the bytes above those before."""
     device = pairs[0][0].device
-    gpu = torch.get_device_module(device)
-    gc.collect()
-    before = gpu.memory_allocated(device)
-    gpu.reset_peak_memory_stats(device)
     with Work(model) as work:
-        call(model, pairs)
-    peak = gpu.max_memory_allocated(device) - before
+        run = watch(partial(call, model, pairs), [device])
+    peak = run.peak[str(device)] - run.before[str(device)]
     return {"flops": work.flops, "passes": work.passes, "peak": peak}
 
 

@@ -35,7 +35,6 @@ def observe(rank, world_size, answer, given):
         "grads": any(p.grad is not None for p in model.parameters()),
         "moved": not all(map(torch.equal, start, weights)),
         "tried": work.passes,
-        "elsewhere": sum(work.flops.values()) > work.flops.get(str(device), 0),
         "baseline": {"largest": expected, "memory": memory},
     }
 

@@ -1,5 +1,5 @@
-# mistake: Each pair in `batches` is a whole batch, not a micro-batch. Cut it with an
-#   inner loop, and step after that loop.
+# mistake: Each pair in `batches` is a whole batch, not a micro-batch. Cut it into
+#   `num_microbatches` parts, put one after the other through the model, then step.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

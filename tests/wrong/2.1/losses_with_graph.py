@@ -1,4 +1,5 @@
-# hint: Log `loss.item()`
+# hint: if it has a graph, that keeps alive all that backward needs
+# same as: losses_as_tensors.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,5 @@
-# mistake: These are the weights of the start: the optimizer never steps.
+# hint: Call step on `optimizer`, which is given
+# same as: own_optimizer.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

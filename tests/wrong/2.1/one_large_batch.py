@@ -1,5 +1,5 @@
-# mistake: Each whole batch goes through the model at once. Cut it into
-#   `num_microbatches` parts, and put one after the other through the model.
+# hint: Each pair in `batches` is a whole batch
+# same as: batches_as_microbatches.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,5 +1,5 @@
-# mistake: Call step on `optimizer`, which is given. One of your own knows neither its
-#   learning rate nor its momentum.
+# mistake: Call step on `optimizer`, which is given, once for each batch. A step by hand
+#   or by an optimizer of your own knows neither its learning rate nor its momentum.
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,5 +1,5 @@
-# mistake: 8 samples went through the model at once, not 6: `split(k)` gives pieces of k
-#   samples, `chunk(k)` gives k pieces.
+# hint: `split(k)` parts of k samples
+# same as: split_for_chunk.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,5 +1,4 @@
-# mistake: The gradient is right, but the batch is not cut as asked for: `chunk(k)`
-#   gives k pieces, `split(k)` pieces of k samples.
+# hint: `split(k)` parts of k samples
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

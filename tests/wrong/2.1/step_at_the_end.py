@@ -1,5 +1,5 @@
-# mistake: The optimizer took 1 of 4 steps. Take one for each of the batches. Does
-#   `return` or `step` stand in the right loop?
+# mistake: One step is taken in all. Take one for each batch, after all of its
+#   micro-batches: does `step` or `return` stand in the right loop?
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: zero_grad stands between backward and step
+# hint: Does zero_grad stand between backward and step
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

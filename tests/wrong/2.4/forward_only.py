@@ -1,5 +1,4 @@
-# mistake: A try is forward and backward, twice, with gradients kept in between: each of
-#   these takes memory.
+# hint: A try is forward and backward, twice
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:
