@@ -17,14 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import (
-    AT_WRITE,
-    MOST,
-    Family,
-    Writes,
-    shared,
-    watched,
-)
+from course_lib.exercises.observe import forked
 
 BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
@@ -39,14 +32,14 @@ def observe(rank, world_size, answer, given):
     import torch._dynamo  # noqa: F401 (an optimizer needs it: once for all processes)
 
     images, labels = given["data"]
-    family, model = Family(given["processes"], _NOTES), baseline.network()
+    family, model = forked.Family(given["processes"], _NOTES), baseline.network()
     cross_entropy(model(images[:BATCH]), labels[:BATCH]).backward()
     updates = _Updates(family, model, given["data"])
     before = [p.detach().clone() for p in model.parameters()]
     earlier = updates.weights().grad.flatten().clone()
     register_optimizer_step_post_hook(lambda *_: family.note("steps"))
     _count_threads(updates, answer)
-    with watched(family), updates:
+    with forked.watched(family, answer), updates:
         answer(model, TensorDataset(images, labels), given["processes"])
         # what those that train have started loads for them, or gets something ready
         family.helper |= family.nested & (family.gradients == 0)
@@ -56,15 +49,12 @@ def observe(rank, world_size, answer, given):
 
 def _count_threads(updates, answer):
     """Note how many threads are asked for; a pool of the rank's would not be forked."""
-    set_threads = torch.set_num_threads
-    torch.set_num_threads = functools.partial(setattr, updates, "threads")
+    count = functools.partial(setattr, updates, "threads")
+    forked.replace(answer, torch, "set_num_threads", count)
     torch.get_num_threads = lambda: updates.threads
-    own = getattr(answer, "__globals__", {})
-    for name in [name for name, value in own.items() if value is set_threads]:
-        own[name] = torch.set_num_threads
 
 
-class _Updates(Writes):
+class _Updates(forked.Writes):
     """What each process computes: the gradients of the largest weights, their samples.
 
     A process is held before its first updates, so that others come in between. The
@@ -79,9 +69,10 @@ class _Updates(Writes):
         self.probe = torch.randint(1 << 40, (self.shape[1],))
         self.known = {key: n for n, key in enumerate(self._keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
-        self.gradients = shared((MOST, LONGEST, size), numpy.float32)
-        self.samples = shared((MOST, LONGEST, len(self.labels)))  # from 1; 0 is none
-        self.off = shared((MOST,), numpy.float64)
+        steps = forked.MOST, LONGEST
+        self.gradients = forked.shared(*steps, size, kind=numpy.float32)
+        self.samples = forked.shared(*steps, len(self.labels))  # from 1; 0 is none
+        self.off = forked.shared(forked.MOST, kind=numpy.float64)
 
     def weights(self) -> nn.Parameter:
         """The largest parameter of the model that the answer is given."""
@@ -101,7 +92,7 @@ class _Updates(Writes):
             return
         self.family.note_write("writes")
         if self.family.own and self.family.writes[self.family.own] <= _HELD:
-            self.family.hold(AT_WRITE)
+            self.family.hold(forked.AT_WRITE)
 
     def compute(self, operator, args, kwargs):
         result, packet = operator(*args, **kwargs), operator.overloadpacket

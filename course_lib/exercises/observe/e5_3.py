@@ -16,7 +16,7 @@ import torch.multiprocessing as mp
 from torch.multiprocessing import reductions
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import Family, watched
+from course_lib.exercises.observe import forked
 from course_lib.exercises.values import plain
 from course_lib.system import linux
 
@@ -28,11 +28,11 @@ _OBJECT = 32  # bytes of a small object of Python, about
 
 def observe(rank, world_size, answer, given):
     """What `answer(queue, count)` returns, and what is held as each batch comes."""
-    family, parts = Family(expected=1), batches(**given)
+    family, parts = forked.Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
     queue = mp.Queue(maxsize=3)
     producer = mp.Process(target=_produce, args=(queue, parts), daemon=True)
-    with watched(family):
+    with forked.watched(family, answer):
         producer.start()
         _warm_up(*parts[0])
         files, private = _open_files(), _private()
