@@ -38,26 +38,19 @@ class _Splitting(forked.Writes):
         self.family.note_write("writes")
         if self.family.writes[self.family.own] > _HELD:
             return operator(*args, **kwargs)
-        private = [one.clone() for one in targets]
-        # of the copy: another process may write to the target in between
-        before = [one.clone() for one in private]
-        args, kwargs = _exchanged((args, kwargs), targets, private)
+        shared = [target.detach() for target in targets]
+        before = [target.clone() for target in targets]
+        for target, old in zip(targets, before):
+            # a copy of the copy: another process may write to the target in between
+            target.data = old.clone()
         result = operator(*args, **kwargs)
-        changed = [new != old for new, old in zip(private, before)]
+        changed = [new != old for new, old in zip(targets, before)]
         if any(map(torch.any, changed)):
             self.family.hold(forked.AT_WRITE)
-            for target, new, where in zip(targets, private, changed):
-                target[where] = new[where]  # the rest may be another process's
-        return _exchanged(result, private, targets)
-
-
-def _exchanged(value, old, new):
-    """The same, in tuples, lists and dicts too, with other tensors in their place."""
-    if isinstance(value, list | tuple):
-        return type(value)(_exchanged(one, old, new) for one in value)
-    if isinstance(value, dict):
-        return {key: _exchanged(one, old, new) for key, one in value.items()}
-    return next((there for here, there in zip(old, new) if here is value), value)
+        for target, memory, where in zip(targets, shared, changed):
+            memory[where] = target[where]  # the rest may be another process's
+            target.data = memory
+        return result
 
 
 def _trace(family, frame, event, _):

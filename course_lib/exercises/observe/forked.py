@@ -7,6 +7,7 @@ process group on, and these have none; they wait in multiprocessing.
 
 import contextlib
 import functools
+import math
 import mmap
 import multiprocessing
 import os
@@ -151,9 +152,9 @@ class Family:
         self.met[own] += met
 
     @contextlib.contextmanager
-    def nap(self):
-        """Note in a block that this process goes on by itself, soon."""
-        self.napping[self.own] = 1
+    def nap(self, naps: bool = True):
+        """Note in a block whether this process goes on by itself, and soon."""
+        self.napping[self.own] = naps
         try:
             yield
         finally:
@@ -171,12 +172,11 @@ class Family:
     def tell(self, error: BaseException) -> None:
         """Note the error that ends this process, unless one is noted already."""
         steps = traceback.extract_tb(error.__traceback__)
-        frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
-        own = [frame for frame in frames if is_learners(frame)]
+        own = [step[:3] for step in steps if is_learners(Frame(*step[:3]))]
         line = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST]
         with self.turn:
             if self.errors.empty():
-                self.errors.put([line, *map(list, own[-1:])])
+                self.errors.put([line, *own[-1:]])
 
     def facts(self) -> dict:
         """What every exercise asks of the processes, as plain data."""
@@ -232,9 +232,7 @@ def _nap(family, seconds):
 
 def _noted_limit(family, wait):
     def noting(worker, timeout=None):
-        if timeout is None or timeout > _BRIEF:
-            return wait(worker, timeout)
-        with family.nap():
+        with family.nap((timeout or math.inf) <= _BRIEF):
             return wait(worker, timeout)
 
     return noting
