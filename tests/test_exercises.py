@@ -23,6 +23,7 @@ from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge import e5_1 as judge_count
 from course_lib.exercises.observe import e5_1 as count
+from course_lib.exercises.texts import Texts
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -204,7 +205,7 @@ def test_a_failed_process_is_told_with_its_error_and_its_line():
     told = ["NameError: name 'seed' is not defined", ("work.py", 3, "work")]
     rank = {"helper": [0] * 4, "running": [0], "failed": [0, 1, 1, 0], "told": told}
     with pytest.raises(Wrong, match="2 of 3 processes failed: NameError.*work.py, lin"):
-        judge_count.processes_of(rank, 3, each="", early="")
+        judge_count.processes_of(rank, 3, Texts("5.1"))
 
 
 # how the test run judges exercises

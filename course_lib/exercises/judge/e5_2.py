@@ -26,8 +26,7 @@ def cases(seed: int) -> Iterator[Case]:
         last = numbers.choice((5, 14, 25)) + BATCH * numbers.randint(4, 9)
         sizes = ((numbers.choice((2, 6)), 320), (4, last))
     for processes, count in sizes:
-        full, rest = divmod(count, BATCH)
-        expected = [BATCH] * full + [rest] * (rest > 0)
+        expected = [min(BATCH, count - first) for first in range(0, count, BATCH)]
         given = {"data": baseline.samples(count), "processes": processes}
         yield Case(given, expected=expected)
 
@@ -36,8 +35,7 @@ def judge(case: Case, seen) -> str:
     """Compare what each process trained with, and how much of it is in the model."""
     [rank] = seen
     processes = case.given["processes"]
-    early = "who uses the model now finds it half trained"
-    processes_of(rank, processes, each=_TEXTS.hint("own loop"), early=early)
+    processes_of(rank, processes, _TEXTS)
     for number in range(processes):
         _judge_samples(case, rank, number)
     _judge_own(rank, processes)
@@ -53,18 +51,12 @@ def _judge_samples(case, rank, number):
     batches = sum(rank["samples"][number:][:1], [])
     sizes, found = list(map(len, batches)), sum(batches, [])
     if sizes != expected or sorted(found) != list(range(1, 1 + sum(expected))):
-        raise _TEXTS.wrong(
-            "batches",
-            clue={"steps": len(sizes), "trained": len(found)},
-            number=number,
-            processes=case.given["processes"],
-            steps=len(sizes) if len(sizes) < LONGEST else f"over {LONGEST}",
-            trained=len(found),
-            different=len(set(found)),
-            batches=len(expected),
-            count=sum(expected),
-            batch=BATCH,
-        )
+        clue = {"steps": len(sizes), "trained": len(found)}
+        fill = {"number": number, "processes": case.given["processes"]}
+        fill |= {"different": len(set(found)), "batch": BATCH}
+        fill |= {"batches": len(expected), "count": sum(expected)}
+        fill["steps"] = f"over {LONGEST}" if len(sizes) == LONGEST else len(sizes)
+        raise _TEXTS.wrong("batches", clue=clue, **clue | fill)
 
 
 def _judge_own(rank, processes):

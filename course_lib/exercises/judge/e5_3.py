@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.exercises.exercise import Case
-from course_lib.exercises.judge.e5_1 import wrong_type
+from course_lib.exercises.judge.e5_1 import counts_of, wrong_type
 from course_lib.exercises.observe.e5_3 import batches
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
@@ -48,22 +48,19 @@ def _judge_result(case, rank):
     images, counts = case.expected
     found, numbers = _result(rank["returned"])
     count = len(images)
-    if found is None:
+    if found is None or numbers is None or not found.dim():
         raise _TEXTS.wrong("nothing", returned=shown(rank["returned"]), count=count)
     if found.shape != images.shape:
-        shape = tuple(found.shape[1:])
-        clue = {"images": len(found) / count, "shape": list(shape)}
-        fill = {"images": len(found), "shape": shape, "count": count}
-        raise _TEXTS.wrong("shape", clue=clue, **fill)
+        clue = {"images": len(found), "shape": tuple(found.shape[1:])}
+        raise _TEXTS.wrong("shape", clue=clue, count=count, **clue)
     wrong = (found != images).flatten(1).any(1).nonzero().flatten().tolist()
     if wrong:
         fill = {"wrong": len(wrong), "count": count, "first": wrong[0]}
         raise _TEXTS.wrong("not the brightest", clue={"images": found}, **fill)
     told, expected = numbers.tolist(), counts.tolist()
     if told != expected:
-        fill = {"counts": told, "expected": expected}
-        fill |= {"sum": sum(told), "labels": sum(expected)}
-        raise _TEXTS.wrong("counts", clue={"counts": told}, **fill)
+        fill = {"expected": expected, "sum": sum(told), "labels": sum(expected)}
+        raise _TEXTS.wrong("counts", clue={"counts": told}, counts=told, **fill)
     if numbers.dtype != torch.int64:
         raise wrong_type(numbers)
 
@@ -75,27 +72,25 @@ def _result(returned):
         if isinstance(images, list | tuple):
             parts = [torch.as_tensor(image) for image in images]
             images = torch.stack(parts) if parts else torch.empty(0)
-        images, counts = torch.as_tensor(images).float(), torch.as_tensor(counts)
+        return torch.as_tensor(images).float(), counts_of(counts)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None, None
-    return (images, counts) if counts.dim() == 1 and images.dim() else (None, None)
 
 
 def _judge_held(case, rank):
     """The most batches that were held at a time."""
     count, rows = case.given["count"], case.given["rows"]
-    images, labels = (max(rank[name], default=0) for name in ("images", "labels"))
-    fill = {"images": images, "labels": labels, "count": count, "most": _ALIVE}
-    if max(images, labels) > _ALIVE:
-        clue = [images > _ALIVE, labels > _ALIVE, any(rank["left"])]
-        raise _TEXTS.wrong("held", clue=clue, **fill)
+    fill = rank["held"] | {"count": count, "most": _ALIVE}
+    clue = [held > _ALIVE for held in rank["held"].values()]
+    if any(clue):
+        raise _TEXTS.wrong("held", clue=[*clue, any(rank["left"])], **fill)
     # labels may stay as numbers until the end
-    private = max(rank["private"], default=0) - count * (_ROOM + 8 * rows)
+    private = rank["private"] - count * (_ROOM + 8 * rows)
     batch = rows * (_IMAGE + 8)
     if private > (_ALIVE + 1) * batch:
         held = min(count, round(private / batch))
         raise _TEXTS.wrong("copied", held=held, private=size(private), **fill)
-    return max(images, 1)
+    return max(rank["held"]["images"], 1)
 
 
 def _judge_left(case, rank):

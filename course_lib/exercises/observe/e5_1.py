@@ -8,14 +8,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from course_lib.exercises.observe.forked import (
-    AT_STORE,
-    AT_WRITE,
-    Family,
-    Writes,
-    of_answer,
-    watched,
-)
+from course_lib.exercises.observe import forked
 from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
@@ -27,9 +20,9 @@ _WORK = ("stores", "sent", "taken", "files")
 def observe(rank, world_size, answer, given):
     """What `answer(shares)` returns, and what each of its processes did."""
     shares = given["shares"]
-    family = Family(len(shares), _WORK)
+    family = forked.Family(len(shares), _WORK)
     _note_messages(family)
-    with watched(family), _Splitting(family):
+    with forked.watched(family, answer), _Splitting(family):
         sys.settrace(functools.partial(_trace, family))
         value = answer(shares)
         sys.settrace(None)
@@ -38,33 +31,26 @@ def observe(rank, world_size, answer, given):
     return facts | family.notes(*_WORK) | {"returned": returned, "shared": shared}
 
 
-class _Splitting(Writes):
+class _Splitting(forked.Writes):
     """Takes operators that write to shared tensors apart: read, hold, write."""
 
     def write(self, operator, args, kwargs, targets):
         self.family.note_write("writes")
         if self.family.writes[self.family.own] > _HELD:
             return operator(*args, **kwargs)
-        private = [one.clone() for one in targets]
-        # of the copy: another process may write to the target in between
-        before = [one.clone() for one in private]
-        args, kwargs = _exchanged((args, kwargs), targets, private)
+        shared = [target.detach() for target in targets]
+        before = [target.clone() for target in targets]
+        for target, old in zip(targets, before):
+            # a copy of the copy: another process may write to the target in between
+            target.data = old.clone()
         result = operator(*args, **kwargs)
-        changed = [new != old for new, old in zip(private, before)]
+        changed = [new != old for new, old in zip(targets, before)]
         if any(map(torch.any, changed)):
-            self.family.hold(AT_WRITE)
-            for target, new, where in zip(targets, private, changed):
-                target[where] = new[where]  # the rest may be another process's
-        return _exchanged(result, private, targets)
-
-
-def _exchanged(value, old, new):
-    """The same, in tuples, lists and dicts too, with other tensors in their place."""
-    if isinstance(value, list | tuple):
-        return type(value)(_exchanged(one, old, new) for one in value)
-    if isinstance(value, dict):
-        return {key: _exchanged(one, old, new) for key, one in value.items()}
-    return next((there for here, there in zip(old, new) if here is value), value)
+            self.family.hold(forked.AT_WRITE)
+        for target, memory, where in zip(targets, shared, changed):
+            memory[where] = target[where]  # the rest may be another process's
+            target.data = memory
+        return result
 
 
 def _trace(family, frame, event, _):
@@ -72,7 +58,7 @@ def _trace(family, frame, event, _):
 
     A shared array of NumPy or a `mp.Value` changes by several instructions of Python.
     """
-    if not of_answer(frame):
+    if not forked.of_answer(frame):
         return None
     frame.f_trace_lines, frame.f_trace_opcodes = False, True
 
@@ -81,7 +67,7 @@ def _trace(family, frame, event, _):
         if stores and family.own and not family.writes[family.own]:
             family.note_write("stores")
             if family.stores[family.own] <= _HELD:
-                family.hold(AT_STORE)
+                family.hold(forked.AT_STORE)
         return step
 
     return step

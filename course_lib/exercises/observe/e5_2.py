@@ -17,14 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import (
-    AT_WRITE,
-    MOST,
-    Family,
-    Writes,
-    shared,
-    watched,
-)
+from course_lib.exercises.observe import forked
 
 BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
@@ -36,17 +29,20 @@ _CLASSES = 10
 
 def observe(rank, world_size, answer, given):
     """What `answer(model, data, processes)` did: each gradient, and what arrived."""
-    import torch._dynamo  # noqa: F401 (an optimizer needs it: once for all processes)
+    import torch._dynamo  # an optimizer needs it: once for all processes
 
     images, labels = given["data"]
-    family, model = Family(given["processes"], _NOTES), baseline.network()
+    family, model = forked.Family(given["processes"], _NOTES), baseline.network()
     cross_entropy(model(images[:BATCH]), labels[:BATCH]).backward()
     updates = _Updates(family, model, given["data"])
     before = [p.detach().clone() for p in model.parameters()]
     earlier = updates.weights().grad.flatten().clone()
     register_optimizer_step_post_hook(lambda *_: family.note("steps"))
-    _count_threads(updates, answer)
-    with watched(family), updates:
+    count = functools.partial(setattr, updates, "threads")
+    forked.replace(answer, torch, "set_num_threads", count)
+    # a pool of the rank's would not be forked
+    torch.get_num_threads = lambda: updates.threads
+    with forked.watched(family, answer), updates:
         answer(model, TensorDataset(images, labels), given["processes"])
         # what those that train have started loads for them, or gets something ready
         family.helper |= family.nested & (family.gradients == 0)
@@ -54,17 +50,7 @@ def observe(rank, world_size, answer, given):
     return facts | family.notes(*_NOTES) | updates.seen(earlier, before)
 
 
-def _count_threads(updates, answer):
-    """Note how many threads are asked for; a pool of the rank's would not be forked."""
-    set_threads = torch.set_num_threads
-    torch.set_num_threads = functools.partial(setattr, updates, "threads")
-    torch.get_num_threads = lambda: updates.threads
-    own = getattr(answer, "__globals__", {})
-    for name in [name for name, value in own.items() if value is set_threads]:
-        own[name] = torch.set_num_threads
-
-
-class _Updates(Writes):
+class _Updates(forked.Writes):
     """What each process computes: the gradients of the largest weights, their samples.
 
     A process is held before its first updates, so that others come in between. The
@@ -76,12 +62,12 @@ class _Updates(Writes):
         self.model, self.lock, self.threads = model, mp.Lock(), _THREADS
         self.shape = self.weights().shape
         self.labels, self.logits, self.slope, self.used = data[1], None, None, 0
-        self.probe = torch.randint(1 << 40, (self.shape[1],))
-        self.known = {key: n for n, key in enumerate(self._keys(data[0].flatten(1)), 1)}
+        self.known = {key: n for n, key in enumerate(_keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
-        self.gradients = shared((MOST, LONGEST, size), numpy.float32)
-        self.samples = shared((MOST, LONGEST, len(self.labels)))  # from 1; 0 is none
-        self.off = shared((MOST,), numpy.float64)
+        steps = forked.MOST, LONGEST
+        self.gradients = forked.shared(*steps, size, kind=numpy.float32)
+        self.samples = forked.shared(*steps, len(self.labels))  # from 1; 0 is none
+        self.off = forked.shared(forked.MOST, kind=numpy.float64)
 
     def weights(self) -> nn.Parameter:
         """The largest parameter of the model that the answer is given."""
@@ -101,7 +87,7 @@ class _Updates(Writes):
             return
         self.family.note_write("writes")
         if self.family.own and self.family.writes[self.family.own] <= _HELD:
-            self.family.hold(AT_WRITE)
+            self.family.hold(forked.AT_WRITE)
 
     def compute(self, operator, args, kwargs):
         result, packet = operator(*args, **kwargs), operator.overloadpacket
@@ -121,19 +107,18 @@ class _Updates(Writes):
         return result
 
     def _note_gradient(self, gradient, samples):
-        found = numpy.array([self.known.get(key, 0) for key in self._keys(samples)])
+        found = numpy.array([self.known.get(key, 0) for key in _keys(samples)])
         if not found.any():
             return
         own, family = self.family.own, self.family
-        step = family.gradients[own]
-        if own and step >= LONGEST:  # it has gone on for too long, perhaps for ever
+        if own and family.gradients[own] >= LONGEST:  # perhaps it goes on for ever
             family.note("ended")
             sys.stdout.flush()
             os._exit(0)
-        if step < LONGEST:
-            self.gradients[own, step] = gradient.flatten().numpy()
-            self.samples[own, step, : len(found)] = found[: len(self.labels)]
-            self.off[own] = max(self.off[own], self._off(torch.tensor(found) - 1))
+        step = min(family.gradients[own], LONGEST - 1)
+        self.gradients[own, step] = gradient.flatten().numpy()
+        self.samples[own, step, : len(found)] = found[: len(self.labels)]
+        self.off[own] = max(self.off[own], self._off(torch.tensor(found) - 1))
         family.note("gradients")
         family.threads[own] = max(family.threads[own], self.threads)
         family.private[own] += not self.weights().is_shared()
@@ -151,26 +136,20 @@ class _Updates(Writes):
         expected = (self.logits.softmax(1) - hot) / len(found)
         return ((self.slope - expected).norm() / expected.norm()).item()
 
-    def _keys(self, images):
-        """A number for each image; digits have 17 shades, so it is exact."""
-        shades = (16 * images.detach()).round().long()
-        return (shades * self.probe).sum(1).tolist()
-
-    def steps(self) -> list[tuple]:
-        """The number of each process that may train, and which of its steps are noted.
+    def steps(self, notes: numpy.ndarray) -> list[numpy.ndarray]:
+        """What was noted of each step of the processes that may train.
 
         Those that load samples for others are left out.
         """
-        family = self.family
-        counts = [(n, min(family.gradients[n], LONGEST)) for n in family.born()]
-        return [(n, slice(count)) for n, count in counts if not family.helper[n]]
+        done, helps = self.family.gradients, self.family.helper
+        return [notes[n, : done[n]] for n in self.family.born() if not helps[n]]
 
     def seen(self, earlier, before) -> dict:
         """The samples of each step and what became of the weights, as plain data."""
-        rows = [self.samples[n, steps] for n, steps in self.steps()]
+        samples = self.steps(self.samples)
         pairs = zip(before, self.model.named_parameters())
         return {
-            "samples": [[row[row > 0].tolist() for row in part] for part in rows],
+            "samples": [[row[row > 0].tolist() for row in part] for part in samples],
             "off": self.off.tolist(),
             "shared": self.weights().is_shared(),
             "unchanged": [name for old, (name, p) in pairs if torch.equal(old, p)],
@@ -183,8 +162,7 @@ class _Updates(Writes):
         The change of the weights is a sum of gradients, the `earlier` one first, each
         times a factor: solved for these; `rest` is the share that they do not explain.
         """
-        rows = [self.gradients[n, steps] for n, steps in self.steps()]
-        rows = numpy.concatenate([earlier.numpy()[None], *rows])
+        rows = numpy.concatenate([earlier.numpy()[None], *self.steps(self.gradients)])
         change = (before - self.weights().detach()).double().flatten() / baseline.RATE
         if len(rows) < 2 or not change.isfinite().all():
             return {"factors": [], "rest": 1.0}
@@ -193,3 +171,8 @@ class _Updates(Writes):
         rest = change - (matrix @ solved).flatten()
         share = (rest.norm() / change.norm().clamp(min=1e-30)).item()
         return {"factors": solved.flatten().tolist(), "rest": share}
+
+
+def _keys(images):
+    """What is compared of each image: its bytes, as no two digits are the same."""
+    return [image.tobytes() for image in images.detach().float().numpy()]

@@ -16,36 +16,35 @@ import torch.multiprocessing as mp
 from torch.multiprocessing import reductions
 
 from course_lib.exercises import baseline
-from course_lib.exercises.observe.forked import Family, watched
+from course_lib.exercises.observe import forked
 from course_lib.exercises.values import plain
 from course_lib.system import linux
 
 _REBUILDS = ("rebuild_storage_fd", "rebuild_storage_filename")
-_MALLINFO = ("arena", "free", "fast", "maps", "mapped", "top", "small", "in_use")
-_MALLINFO += ("unused", "trim")
+_MAPPED, _IN_USE = 4, 7  # places in what malloc has given out, in maps and otherwise
 _OBJECT = 32  # bytes of a small object of Python, about
 
 
 def observe(rank, world_size, answer, given):
     """What `answer(queue, count)` returns, and what is held as each batch comes."""
-    family, parts = Family(expected=1), batches(**given)
+    family, parts = forked.Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
     queue = mp.Queue(maxsize=3)
     producer = mp.Process(target=_produce, args=(queue, parts), daemon=True)
-    with watched(family):
+    with forked.watched(family, answer):
         producer.start()
         _warm_up(*parts[0])
-        files, private = _open_files(), _private()
+        files, before = _open_files(), _private()
         arrivals = _note_arrivals(small)
         value = answer(queue, len(parts))
         gc.collect()
-        kept = _private() - private
+        kept = _private() - before
         left, opened = _mapped(small), _open_files() - files
+    images, labels, private = map(max, zip((0, 0, before), *arrivals))
     return {
         "returned": plain(value),
-        "images": [images for (images, _), _ in arrivals],
-        "labels": [labels for (_, labels), _ in arrivals],
-        "private": [held - private for _, held in arrivals],
+        "held": {"images": images, "labels": labels},
+        "private": private - before,
         "left": left,
         "open": opened,
         "kept": kept,
@@ -89,7 +88,7 @@ def _note_arrivals(small):
 
         @functools.wraps(rebuild)
         def look(*args, rebuild=rebuild):
-            seen.append((_mapped(small), _private()))
+            seen.append((*_mapped(small), _private()))
             return rebuild(*args)
 
         setattr(reductions, name, look)
@@ -106,9 +105,9 @@ def _mapped(small):
 
 
 class _Given(ctypes.Structure):
-    """What malloc has given out: `struct mallinfo2` of glibc."""
+    """What malloc has given out: the ten sizes of `struct mallinfo2` of glibc."""
 
-    _fields_ = [(name, ctypes.c_size_t) for name in _MALLINFO]
+    _fields_ = [("sizes", 10 * ctypes.c_size_t)]
 
 
 def _private():
@@ -117,8 +116,8 @@ def _private():
     if told is None:
         return 0
     told.restype = _Given
-    given = told()
-    return given.in_use + given.mapped + _OBJECT * sys.getallocatedblocks()
+    sizes = told().sizes
+    return sizes[_MAPPED] + sizes[_IN_USE] + _OBJECT * sys.getallocatedblocks()
 
 
 def _open_files():

@@ -7,6 +7,7 @@ process group on, and these have none; they wait in multiprocessing.
 
 import contextlib
 import functools
+import math
 import mmap
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from multiprocessing import process, synchronize
+from multiprocessing import popen_fork, process, synchronize
 
 import numpy
 import torch
@@ -28,12 +29,14 @@ MOST = 64  # processes that are noted
 _CALM = 4  # looks in a row, a millisecond apart, at which nobody moved
 _GATHER = 100  # and while the rank may start more processes: it may be slow under load
 _BUDGET = 3000  # such looks in all that are waited for processes that do move
+_BRIEF = 1  # seconds: a wait with this limit may be too short on another machine
+_LAST = 7000  # looks after which a process ends that is not waited for as it should be
 _STUCK, _EVERY = 4, 0.5  # looks in a row at which all stand still, seconds apart
 _BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
 _HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
 _NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
-_NOTES += ("nested", "holding", "met", "writes", "locked")
+_NOTES += ("nested", "holding", "met", "writes", "locked", "asked")
 AT_STORE, AT_WRITE = 0, 1  # where a process holds
 _sleep = time.sleep  # the answer gets another one
 
@@ -42,7 +45,7 @@ class Stuck(BaseException):
     """All processes of an answer wait for each other."""
 
 
-def shared(shape: tuple, kind=numpy.int64) -> numpy.ndarray:
+def shared(*shape: int, kind=numpy.int64) -> numpy.ndarray:
     """An array of zeros that forked processes share."""
     size = int(numpy.prod(shape)) * numpy.dtype(kind).itemsize
     # a map without a file is shared with the processes forked later
@@ -59,11 +62,11 @@ class Family:
     def __init__(self, expected: int, names: tuple = ()):
         self.expected, self.own, self.locks = expected, 0, []
         for name in (*_NOTES, *names):
-            setattr(self, name, shared((MOST,)))
-        self.counts = shared((3,))  # forks, looks while holding, most at a time
+            setattr(self, name, shared(MOST))
+        self.counts = shared(3)  # forks, looks while holding, most at a time
         self.turn = multiprocessing.Lock()  # several may fork at the same time
         self.errors = multiprocessing.SimpleQueue()  # holds the first one
-        self.held = shared((1 + AT_WRITE, MOST))  # how often, at a store and a write
+        self.held = shared(1 + AT_WRITE, MOST)  # how often, at a store and a write
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
 
@@ -71,6 +74,7 @@ class Family:
         with self.turn:
             self.counts[0] = min(self.counts[0] + 1, MOST - 1)
             self.child = self.forks
+            self.asked[:] = 0  # each start asks those that were started before
         self.counts[2] = max(self.counts[2], self.forks - self.ended.sum())
 
     def _born(self):
@@ -113,10 +117,14 @@ class Family:
             _sleep(0.001)
             calm = 0 if self.moves(0) else calm + 1
 
-    def be_late(self) -> None:
-        """Stay until the rank waits, or goes on without."""
+    def polls(self) -> bool:
+        """True if the rank asks one process again and again whether it has ended."""
+        return self.asked.max() > 1
+
+    def be_late(self, longest: int = _GATHER) -> None:
+        """Stay until the rank waits without a short limit, or polls, or goes on."""
         calm = looks = 0
-        while calm < _CALM and looks < _GATHER:
+        while calm < _CALM and looks < longest and not self.polls():
             _sleep(0.001)
             calm, looks = 0 if self.moves(0) else calm + 1, looks + 1
 
@@ -143,6 +151,15 @@ class Family:
         self.holding[own] = 0
         self.met[own] += met
 
+    @contextlib.contextmanager
+    def nap(self, naps: bool = True):
+        """Note in a block whether this process goes on by itself, and soon."""
+        self.napping[self.own] = naps
+        try:
+            yield
+        finally:
+            self.napping[self.own] = 0
+
     def locking(self) -> bool:
         """True while this process holds a lock of the answer's."""
         return any(lock._semlock._is_mine() for lock in self.locks)
@@ -155,12 +172,11 @@ class Family:
     def tell(self, error: BaseException) -> None:
         """Note the error that ends this process, unless one is noted already."""
         steps = traceback.extract_tb(error.__traceback__)
-        frames = [Frame(one.filename, one.lineno or 0, one.name) for one in steps]
-        own = [frame for frame in frames if is_learners(frame)]
+        own = [step[:3] for step in steps if is_learners(Frame(*step[:3]))]
         line = f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST]
         with self.turn:
             if self.errors.empty():
-                self.errors.put([line, *map(list, own[-1:])])
+                self.errors.put([line, *own[-1:]])
 
     def facts(self) -> dict:
         """What every exercise asks of the processes, as plain data."""
@@ -179,12 +195,14 @@ class Family:
 
 
 @contextlib.contextmanager
-def watched(family: Family):
+def watched(family: Family, answer):
     """Note in a block who naps, locks and ends, and raise `Stuck` if nobody moves.
 
     Afterwards all processes that were forked have ended.
     """
-    time.sleep = functools.partial(_nap, family)
+    replace(answer, time, "sleep", functools.partial(_nap, family))
+    popen_fork.Popen.wait = _noted_limit(family, popen_fork.Popen.wait)
+    popen_fork.Popen.poll = _noted_poll(family, popen_fork.Popen.poll)
     synchronize.SemLock.__init__ = _noted_lock(family, synchronize.SemLock.__init__)
     process.BaseProcess._bootstrap = _noted_end(family, process.BaseProcess._bootstrap)
     before = signal.signal(signal.SIGALRM, _look(family))
@@ -200,12 +218,34 @@ def watched(family: Family):
                 os.kill(pid, signal.SIGKILL)
 
 
+def replace(answer, module, name: str, function) -> None:
+    """Let the learner's code find another function, imported by its name or not."""
+    own, before = getattr(answer, "__globals__", {}), getattr(module, name)
+    own |= {key: function for key, value in own.items() if value is before}
+    setattr(module, name, function)
+
+
 def _nap(family, seconds):
-    family.napping[family.own] = 1
-    try:
+    with family.nap():
         _sleep(seconds)
-    finally:
-        family.napping[family.own] = 0
+
+
+def _noted_limit(family, wait):
+    def noting(worker, timeout=None):
+        with family.nap((timeout or math.inf) <= _BRIEF):
+            return wait(worker, timeout)
+
+    return noting
+
+
+def _noted_poll(family, poll):
+    def noting(worker, *flags):
+        code = poll(worker, *flags)
+        if code is None:
+            family.asked[family.pid == worker.pid] += 1
+        return code
+
+    return noting
 
 
 def _noted_lock(family, init):
@@ -238,6 +278,7 @@ def _told(family, run):
     except Exception as error:
         family.tell(error)
         sys.exit(1)  # the check shows it, with the learner's lines alone
+    family.be_late(_LAST)
 
 
 def _look(family):
@@ -252,7 +293,8 @@ def _look(family):
         # on a busy machine they may move between two looks, and sleep at both
         found = [processes.activity(family.pid[n]) for n in family.born()]
         seconds = sum(one.seconds for one in found if one)
-        busy = now - spent > _BUSY or seconds != theirs or family.napping[0]
+        naps = family.napping[0] and not family.polls()
+        busy = now - spent > _BUSY or seconds != theirs or naps
         still = not busy and not any(map(family.moves, family.born()))
         looks = looks + 1 if still else 0
         spent, theirs = now, seconds
