@@ -52,7 +52,8 @@ def judge(case: Case, seen) -> str:
     if found.tolist() != expected:
         raise _miscounted(case, rank, found.tolist())
     idle = [n for n in own if not any(rank[name][n : n + 1] != [0] for name in _WORK)]
-    if idle:
+    # what NumPy writes to a `mp.Array` in one call is not seen
+    if idle and (len(idle) < len(own) or not rank["arrays"]):
         raise _TEXTS.wrong("idle", idle=len(idle), shares=shares)
     if found.dtype != torch.int64:
         raise wrong_type(found)

@@ -12,6 +12,7 @@ from course_lib.exercises.observe import forked
 from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
+_LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
 # what a process brings about outside of itself; stores may be in its own memory
 _WORK = ("stores", "sent", "taken", "files")
@@ -28,7 +29,8 @@ def observe(rank, world_size, answer, given):
         sys.settrace(None)
         returned, facts = plain(value), family.facts()
     shared = torch.is_tensor(value) and value.is_shared()
-    return facts | family.notes(*_WORK) | {"returned": returned, "shared": shared}
+    facts |= {"returned": returned, "shared": shared, "arrays": len(forked.arrays())}
+    return facts | family.notes(*_WORK)
 
 
 class _Splitting(forked.Writes):
@@ -86,7 +88,7 @@ def _note_messages(family):
     def noted(function, name):
         def noting(*args, **kwargs):
             if name == "sent" and family.own and not family.sent[family.own]:
-                family.be_late()
+                family.be_late(_LATE)
             family.note(name)
             return function(*args, **kwargs)
 

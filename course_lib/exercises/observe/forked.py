@@ -6,6 +6,7 @@ process group on, and these have none; they wait in multiprocessing.
 """
 
 import contextlib
+import ctypes
 import functools
 import math
 import mmap
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from multiprocessing import popen_fork, process, synchronize
+from multiprocessing import heap, popen_fork, process, synchronize
 
 import numpy
 import torch
@@ -36,7 +37,7 @@ _BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
 _HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
 _NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
-_NOTES += ("nested", "holding", "met", "writes", "locked", "asked")
+_NOTES += ("nested", "holding", "met", "writes", "locked", "asked", "awaits")
 AT_STORE, AT_WRITE = 0, 1  # where a process holds
 _sleep = time.sleep  # the answer gets another one
 
@@ -121,12 +122,16 @@ class Family:
         """True if the rank asks one process again and again whether it has ended."""
         return self.asked.max() > 1
 
-    def be_late(self, longest: int = _GATHER) -> None:
-        """Stay until the rank waits without a short limit, or polls, or goes on."""
+    def be_late(self, longest: int, *, ends: bool = False) -> None:
+        """Stay until the rank waits without a short limit, or polls, or goes on.
+
+        A process that `ends` stays, too, while the rank waits for the end of others.
+        """
         calm = looks = 0
         while calm < _CALM and looks < longest and not self.polls():
             _sleep(0.001)
-            calm, looks = 0 if self.moves(0) else calm + 1, looks + 1
+            others = ends and self.awaits[0] and os.getpid() not in self.awaits
+            calm, looks = 0 if others or self.moves(0) else calm + 1, looks + 1
 
     def hold(self, where: int) -> None:
         """Stay until another process holds, too, or none can come.
@@ -232,8 +237,12 @@ def _nap(family, seconds):
 
 def _noted_limit(family, wait):
     def noting(worker, timeout=None):
-        with family.nap((timeout or math.inf) <= _BRIEF):
-            return wait(worker, timeout)
+        family.awaits[family.own] = worker.pid
+        try:
+            with family.nap((timeout or math.inf) <= _BRIEF):
+                return wait(worker, timeout)
+        finally:
+            family.awaits[family.own] = 0
 
     return noting
 
@@ -278,7 +287,7 @@ def _told(family, run):
     except Exception as error:
         family.tell(error)
         sys.exit(1)  # the check shows it, with the learner's lines alone
-    family.be_late(_LAST)
+    family.be_late(_LAST, ends=True)
 
 
 def _look(family):
@@ -351,5 +360,19 @@ def _changed(operator, args, kwargs):
     found = []
     for value in map(given.get, changed):
         several = value if isinstance(value, list | tuple) else [value]
-        found += [one for one in several if torch.is_tensor(one) and one.is_shared()]
+        found += [one for one in several if torch.is_tensor(one) and _is_shared(one)]
     return found
+
+
+def _is_shared(tensor):
+    """True also in the memory of a `mp.Array`, of which PyTorch does not know."""
+    start = tensor.data_ptr()
+    return tensor.is_shared() or any(start in one for one in arrays())
+
+
+def arrays() -> list[range]:
+    """The memory from which `mp.Array` and `mp.Value` are made, as addresses."""
+    arenas = heap.BufferWrapper._heap._arenas
+    buffers = [ctypes.c_char.from_buffer(arena.buffer) for arena in arenas]
+    starts = map(ctypes.addressof, buffers)
+    return [range(at, at + arena.size) for at, arena in zip(starts, arenas)]
