@@ -32,10 +32,24 @@ PACKAGE = ROOT / "course_lib"
 TABLE = ROOT / "docs/torch_private.md"
 # underscored names that are Python's own or IPython's, not PyTorch's
 OTHERS = {
-    *("_asdict", "_bootstrap", "_clear", "_current_exceptions", "_current_frames"),
+    *(
+        "_arenas",
+        "_asdict",
+        "_bootstrap",
+        "_clear",
+        "_current_exceptions",
+        "_current_frames",
+    ),
     *("_exit", "_exit_function", "_exitfunc", "_getframe", "_is_mine", "_is_zero"),
     *("_registry", "_replace", "_repr_mimebundle_", "_run_exitfuncs", "_semlock"),
-    *("_get_value", "_recv_bytes", "_render_traceback_", "_send_bytes", "_shutdown"),
+    *(
+        "_get_value",
+        "_heap",
+        "_recv_bytes",
+        "_render_traceback_",
+        "_send_bytes",
+        "_shutdown",
+    ),
     *("_target",),
     *("_wait_for_tstate_lock", "_worker"),
 }

@@ -1,5 +1,4 @@
-# mistake: Twice as much as the weights goes out. One copy per device is enough; and
-#   deepcopy takes .grad along, so make all replicas before any gradient.
+# mistake: Twice as much as the weights goes out. One copy per device is enough.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

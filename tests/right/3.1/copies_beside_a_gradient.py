@@ -1,6 +1,3 @@
-# mistake: Twice as much as the weights goes out. One copy per device is enough; and
-#   deepcopy takes .grad along, so make all replicas before any gradient.
-# same as: weights_sent_twice.py
 def parallel_step(model, images, labels, devices):
     n, mean = len(devices), 0
     for device, x, y in zip(devices, images.chunk(n), labels.chunk(n)):
