@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterator
 
 from course_lib.exercises import baseline
+from course_lib.exercises.attempt import Failed
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e5_1 import processes_of
 from course_lib.exercises.observe.e5_2 import BATCH, LONGEST
@@ -104,3 +105,10 @@ def _judge_updates(rank, total):
 
 def _off(factor):
     return abs(factor - 1)
+
+
+def failed(case: Case, wrong: Failed) -> str:
+    """The hint for a crash, to which threads that share gradients may come."""
+    if wrong.error.kind == "killed":
+        wrong.hint = _TEXTS.hint("killed")
+    raise wrong
