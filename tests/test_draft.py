@@ -129,7 +129,6 @@ def test_the_modules_of_a_draft_check_an_answer(solution, monkeypatch):
         lines = (place / "e4_6.py").read_text(encoding="utf-8").splitlines()
         assert max(map(len, lines)) <= 88  # as ruff asks of all modules
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(place)])
-    shutil.copytree(texts.FOLDER, folder / "texts", dirs_exist_ok=True)
     monkeypatch.setattr(texts, "FOLDER", folder / "texts")
     exercise = exercises()["4.6"]
     case, *_ = exercise.cases(0)

@@ -137,7 +137,7 @@ def solve(task: Exercise, attempt: Attempt, seed: int = 0) -> str:
                     known = fingerprints.nearest(task.id, fingerprints.of(wrong))
                     wrong.hint = known["hint"] if known else wrong.hint
                 raise
-    return task.proof.format(listed(dict.fromkeys(proofs)))
+    return Texts(task.id).proof.format(listed(dict.fromkeys(proofs)))
 
 
 def _one_case(task, attempt, case):
@@ -278,11 +278,10 @@ def exercises() -> dict[str, Exercise]:
 
 
 def _assembled(judging, observing):
-    """The exercise of two modules, by their names, and of its texts."""
+    """The exercise of two modules, by their names."""
     decides, runs = map(importlib.import_module, (judging, observing))
     number = judging.rpartition(".e")[-1].replace("_", ".")
     options = {name: getattr(decides, name, None) for name in ("draw", "failed")}
-    options["proof"] = Texts(number).proof
     return Exercise(number, runs.observe, decides.cases, decides.judge, **options)
 
 

@@ -48,16 +48,15 @@ class Exercise:
     `observe(rank, world_size, answer, given)` runs in each rank and returns plain data.
     `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
     `judge(case, seen)` gets what every rank returned, and returns what is proven of
-    this case or raises `Wrong`; the proofs stand in `proof`. Optional, in the module of
-    the judge: `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a
-    launch that failed, as `judge` does.
+    this case or raises `Wrong`. Optional, in the module of the judge:
+    `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a launch that
+    failed, as `judge` does.
     """
 
     id: str
     observe: Callable
     cases: Callable
     judge: Callable
-    proof: str = "{}"
     draw: Callable | None = None
     failed: Callable | None = None
 
