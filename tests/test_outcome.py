@@ -109,6 +109,16 @@ def test_signals_are_named_with_what_they_mean():
     assert "killed by signal 99" in message(RankExit(0, -99, 1.0))
 
 
+def test_a_crash_of_several_ranks_alone_is_asked_about_their_tensors():
+    crash = RankExit(0, -signal.SIGABRT, 1.0)
+    question = ": do all ranks pass tensors of the same shape and type?"
+    told = str(error(crash))
+    assert f"SIGABRT (a crash in compiled code{question})" in told
+    assert str(error(crash, world_size=1)) == told.replace(question, "").replace(
+        "rank 0 of 2", "rank 0 of 1"
+    )
+
+
 def test_an_exit_code_is_named():
     assert "rank 1 of 2 ended with exit code 7 before train returned" in message(
         RankExit(1, 7, 1.0)

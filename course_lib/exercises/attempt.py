@@ -77,7 +77,6 @@ class Attempt:
         head, *lines = _shortened(str(error)).split("\n")
         # of one process only: nobody asked for a rank
         head = re.sub(r"^rank 0 of 1\b", _raiser(error) or self.name, head)
-        head = re.sub(r": do all ranks .+?\?", "", head) if alone else head
         lines = _learners_lines(lines)
         if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
             hint = "Keep the parameters of the function as the exercise gives them."

@@ -96,6 +96,8 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     end = culprit(ends)
     stacks, gone = running_stacks(states), _gone(end, ends)
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
+    if len(states) == 1:
+        what = what.replace(_SHAPES, "")
     lines = [f"rank {end.rank} of {len(states)} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
@@ -166,13 +168,11 @@ def _what(end, name):
     return f"ended with exit code {end.code} {when} {name} returned"
 
 
+_SHAPES = ": do all ranks pass tensors of the same shape and type?"
 _MEANINGS = {
     signal.SIGBUS: "a crash in compiled code, as when shared memory is full",
     signal.SIGSEGV: "a crash in compiled code",
-    signal.SIGABRT: (
-        "a crash in compiled code:"
-        " do all ranks pass tensors of the same shape and type?"
-    ),
+    signal.SIGABRT: f"a crash in compiled code{_SHAPES}",
     signal.SIGKILL: (
         "from outside; on a machine short of memory this is"
         " the system's out-of-memory killer"
