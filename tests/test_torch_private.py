@@ -234,6 +234,16 @@ def lazy_bits(devs):
     assert torch.equal(want, got)
 
 
+def autocasts(devs):
+    """Kernels of Python at AutocastPrivateUse1, or the end of the cache, are gone:
+    autocast on a virtual GPU computes in float32, or keeps weights for ever."""
+    x = torch.ones(2, 2, device=devs[0], requires_grad=True)
+    before = torch.vgpu.memory_allocated(devs[0])
+    with torch.autocast("vgpu", torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+    assert torch.vgpu.memory_allocated(devs[0]) == before
+
+
 def composites(devs):
     """An operator that is a sequence of others no longer decomposes from Python:
     inference mode does not work on a virtual GPU."""
@@ -520,6 +530,7 @@ PROBES = {
         *(backend, boxed_factories, empty_kernels, copy_from, wrapper_subclass),
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
+        autocasts,
         *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
         *(
             accelerator,

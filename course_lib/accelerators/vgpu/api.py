@@ -6,6 +6,7 @@ import contextlib
 
 import torch
 
+from course_lib.accelerators.vgpu.autocast import DTYPES
 from course_lib.accelerators.virtual import machine
 
 
@@ -112,8 +113,8 @@ class Api:
         return False
 
     def get_amp_supported_dtype(self) -> list:
-        """None: autocast says so and switches itself off."""
-        return []
+        """The types that autocast may be asked for."""
+        return DTYPES
 
     def _account(self, device):
         account = machine.place(index_of(device)).account
