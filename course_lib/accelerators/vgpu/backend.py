@@ -10,7 +10,7 @@ from torch.utils.backend_registration import (
 
 from course_lib.accelerators.vgpu import factories, tensors
 from course_lib.accelerators.vgpu.api import Api, Stream, device
-from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
+from course_lib.accelerators.vgpu.autograd import SPECIAL_CASES, Guard, single_threaded
 from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.labels import after_step, before_step
@@ -25,7 +25,7 @@ def install() -> None:
     """Register the backend "vgpu" with PyTorch; a second call does nothing."""
     if _library:
         return
-    SPECIAL.update(CROSSINGS)
+    SPECIAL.update(CROSSINGS | SPECIAL_CASES)
     register("vgpu", Api(), device_guard=Guard())
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(factories.factory, "PrivateUse1")
