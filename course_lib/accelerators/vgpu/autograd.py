@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 import traceback
 
@@ -21,6 +22,7 @@ class _Raised(threading.local):
 _raised = _Raised()
 # the guard of one thread must not take what that of another has fetched
 _one_backward = threading.RLock()
+os.register_at_fork(after_in_child=_one_backward._at_fork_reinit)
 _ends = tuple(ctypes.c_void_p() for _ in range(3))  # type, value, traceback
 _fetch = ctypes.PyDLL(None).PyErr_Fetch
 _fetch.restype = None
@@ -65,6 +67,8 @@ def single_threaded(backward):
                     return backward(*args, **kwargs)
             except BaseException as failure:
                 if _raised.error is None:
+                    if _NO_STREAM in str(failure):
+                        raise RuntimeError(_ELSEWHERE) from None
                     raise
                 # its frames hold the loss, and are not in the traceback of our error
                 traceback.clear_frames(failure.__traceback__)
@@ -76,6 +80,15 @@ def single_threaded(backward):
             del error
 
     return wrapped
+
+
+# what the engine says where a gradient of another device reaches an operator
+_NO_STREAM = "opt_ready_stream && opt_parent_stream"
+_ELSEWHERE = (
+    "invalid gradient: it is on another device than the tensor that it belongs to. Give"
+    " backward gradients on the devices of its outputs, and let each backward of a"
+    " torch.autograd.Function return them on the devices of the inputs."
+)
 
 
 def _zeros(func, args, kwargs):

@@ -15,6 +15,7 @@ from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.labels import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
+from course_lib.accelerators.vgpu.refusals import refuse_what_crashes
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
@@ -40,6 +41,7 @@ def install() -> None:
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)
     serve()
+    refuse_what_crashes()
     _serve_accelerator()
     data = property(tensors.get_data, tensors.set_data)
     VirtualTensor.data = torch.nn.Parameter.data = data
