@@ -11,6 +11,7 @@ import traceback
 import torch
 
 from course_lib.accelerators.vgpu.operators import aten, run
+from course_lib.accelerators.vgpu.tensors import VirtualTensor
 
 
 class _Raised(threading.local):
@@ -91,10 +92,19 @@ _ELSEWHERE = (
 )
 
 
-def _zeros(func, args, kwargs):
-    # the tangent of what does not change is a tensor without memory, which operators
-    # that are called from Python would read: give it some
-    return run(aten.zeros.default, args, kwargs)
+def _no_change(func, args, kwargs):
+    """The tangent of what does not change: zeros that operators need not read."""
+    # the CPU's own tensor of this kind has no memory: who reads it ends the process
+    zeros = run(aten.zeros.default, args, kwargs)
+    # with this key zero times infinity is zero, and the result is one of these, too
+    tensor = torch.Tensor._make_wrapper_subclass(
+        *(VirtualTensor, zeros.shape),
+        dtype=zeros.dtype,
+        device=zeros.device,
+        _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor),
+    )
+    tensor.elem, tensor.block = zeros.elem, zeros.block
+    return tensor
 
 
-SPECIAL_CASES = {aten._efficientzerotensor: _zeros}
+SPECIAL_CASES = {aten._efficientzerotensor: _no_change}

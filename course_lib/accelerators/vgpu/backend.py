@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental import proxy_tensor
 from torch.optim import optimizer
 from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
@@ -42,6 +43,8 @@ def install() -> None:
     optimizer.register_optimizer_step_post_hook(after_step)
     serve()
     refuse_what_crashes()
+    # else make_fx, and torch.func.linearize with it, take our tensors for constants
+    proxy_tensor.HANDLED_TYPES += (VirtualTensor,)
     _serve_accelerator()
     data = property(tensors.get_data, tensors.set_data)
     VirtualTensor.data = torch.nn.Parameter.data = data

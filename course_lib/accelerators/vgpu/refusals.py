@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 
@@ -12,31 +13,37 @@ from course_lib.accelerators.virtual import machine
 
 
 def refuse_what_crashes() -> None:
-    """Refuse storages without a tensor, and the devices of a parent process."""
+    """Refuse memory without a tensor, and the devices of a parent process."""
     torch.UntypedStorage.__new__ = _storage
-    torch.UntypedStorage.byteswap = _refuse_on_devices(torch.UntypedStorage.byteswap)
+    for owner, name in (
+        (torch.UntypedStorage, "byteswap"),
+        (torch.utils.dlpack, "to_dlpack"),
+        (torch, "to_dlpack"),
+    ):
+        setattr(owner, name, _refused_on_devices(getattr(owner, name)))
     os.register_at_fork(after_in_child=_in_child)
 
 
 def _storage(cls, *args, device=None, **options):
     # PyTorch would ask for an allocator of this type of device, and there is none
     if device is not None and torch.device(device).type == "vgpu":
-        raise NotImplementedError(_NO_STORAGE)
+        raise NotImplementedError(_NO_MEMORY)
     return torch._C.StorageBase.__new__(cls, *args, device=device, **options)
 
 
-def _refuse_on_devices(method):
-    def wrapped(storage, *args):
-        if storage.device.type == "vgpu":
-            raise NotImplementedError(_NO_STORAGE)
-        return method(storage, *args)
+def _refused_on_devices(function):
+    @functools.wraps(function)
+    def wrapped(first, *args):
+        if first.device.type == "vgpu":
+            raise NotImplementedError(_NO_MEMORY)
+        return function(first, *args)
 
     return wrapped
 
 
-_NO_STORAGE = (
-    "a storage alone cannot be on a virtual GPU: make a tensor there, as in"
-    " torch.empty(count, dtype=torch.uint8, device=device)."
+_NO_MEMORY = (
+    "the memory of a virtual GPU cannot be had without a tensor: make one there, as in"
+    " torch.empty(count, dtype=torch.uint8, device=device), or copy to the CPU first."
 )
 
 
