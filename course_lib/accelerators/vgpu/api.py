@@ -190,7 +190,7 @@ class Api:
         torch.set_rng_state(state)
 
     def _is_in_bad_fork(self) -> bool:
-        return False
+        return machine.forked
 
     def get_amp_supported_dtype(self) -> list:
         """The types that autocast may be asked for."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 import traceback
 
 import torch
+
+from course_lib.accelerators.vgpu.operators import aten, run
+from course_lib.accelerators.vgpu.tensors import VirtualTensor
 
 
 class _Raised(threading.local):
@@ -19,6 +23,7 @@ class _Raised(threading.local):
 _raised = _Raised()
 # the guard of one thread must not take what that of another has fetched
 _one_backward = threading.RLock()
+os.register_at_fork(after_in_child=_one_backward._at_fork_reinit)
 _ends = tuple(ctypes.c_void_p() for _ in range(3))  # type, value, traceback
 _fetch = ctypes.PyDLL(None).PyErr_Fetch
 _fetch.restype = None
@@ -63,6 +68,8 @@ def single_threaded(backward):
                     return backward(*args, **kwargs)
             except BaseException as failure:
                 if _raised.error is None:
+                    if _NO_STREAM in str(failure):
+                        raise RuntimeError(_ELSEWHERE) from None
                     raise
                 # its frames hold the loss, and are not in the traceback of our error
                 traceback.clear_frames(failure.__traceback__)
@@ -74,3 +81,30 @@ def single_threaded(backward):
             del error
 
     return wrapped
+
+
+# what the engine says where a gradient of another device reaches an operator
+_NO_STREAM = "opt_ready_stream && opt_parent_stream"
+_ELSEWHERE = (
+    "invalid gradient: it is on another device than the tensor that it belongs to. Give"
+    " backward gradients on the devices of its outputs, and let each backward of a"
+    " torch.autograd.Function return them on the devices of the inputs."
+)
+
+
+def _no_change(func, args, kwargs):
+    """The tangent of what does not change: zeros that operators need not read."""
+    # the CPU's own tensor of this kind has no memory: who reads it ends the process
+    zeros = run(aten.zeros.default, args, kwargs)
+    # with this key zero times infinity is zero, and the result is one of these, too
+    tensor = torch.Tensor._make_wrapper_subclass(
+        *(VirtualTensor, zeros.shape),
+        dtype=zeros.dtype,
+        device=zeros.device,
+        _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor),
+    )
+    tensor.elem, tensor.block = zeros.elem, zeros.block
+    return tensor
+
+
+SPECIAL_CASES = {aten._efficientzerotensor: _no_change}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental import proxy_tensor
 from torch.optim import optimizer
 from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
@@ -17,12 +18,13 @@ from course_lib.accelerators.vgpu import (
     tensors,
 )
 from course_lib.accelerators.vgpu.api import Api
-from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
+from course_lib.accelerators.vgpu.autograd import SPECIAL_CASES, Guard, single_threaded
 from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.labels import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
+from course_lib.accelerators.vgpu.refusals import refuse_what_crashes
 from course_lib.accelerators.vgpu.refused import MOVES, REFUSED
 from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
@@ -34,7 +36,7 @@ def install() -> None:
     """Register the backend "vgpu" with PyTorch; a second call does nothing."""
     if _library:
         return
-    SPECIAL.update(CROSSINGS | REFUSED)
+    SPECIAL.update(CROSSINGS | REFUSED | SPECIAL_CASES)
     api = Api()
     register("vgpu", api, device_guard=Guard())
     fallback = torch.library.Library("_", "IMPL")
@@ -60,6 +62,9 @@ def install() -> None:
     lazy.serve()
     torch.Event, torch.Stream = VirtualEvent, VirtualStream
     torch.Generator = VirtualGenerator
+    refuse_what_crashes()
+    # else make_fx, and torch.func.linearize with it, take our tensors for constants
+    proxy_tensor.HANDLED_TYPES += (VirtualTensor,)
     data = property(tensors.get_data, tensors.set_data)
     VirtualTensor.data = torch.nn.Parameter.data = data
     torch._has_compatible_shallow_copy_type = tensors.compatible(
