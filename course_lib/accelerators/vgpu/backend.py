@@ -8,7 +8,7 @@ from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
 )
 
-from course_lib.accelerators.vgpu import factories, tensors
+from course_lib.accelerators.vgpu import attention, factories, tensors
 from course_lib.accelerators.vgpu.api import Api, Stream, device
 from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
 from course_lib.accelerators.vgpu.comm import serve
@@ -33,6 +33,7 @@ def install() -> None:
     kernels.impl("empty.memory_format", factories.empty, "PrivateUse1")
     kernels.impl("empty_strided", factories.empty_strided, "PrivateUse1")
     kernels.impl("_copy_from", factories.copy_from, "PrivateUse1")
+    attention.install(kernels)
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
     # optimizers then work on lists of parameters at once, as on CUDA
