@@ -329,6 +329,24 @@ def flops(devs):
     assert known[aten.mm](torch.ones(2, 3), torch.ones(3, 4), out_val=None) == 48
 
 
+def one_kernel(devs):
+    """F.scaled_dot_product_attention no longer asks the key AutogradPrivateUse1, or the
+    overrideable kernel has other arguments: attention keeps its matrix of scores."""
+    query = torch.rand(1, 1, 64, 8, device=devs[0]).requires_grad_()
+    out = nn.functional.scaled_dot_product_attention(query, query, query)
+    assert "Overrideable" in out.grad_fn.name()
+    out.sum().backward()
+    kernel = aten._scaled_dot_product_fused_attention_overrideable
+    names = [argument.name for argument in kernel.default._schema.arguments]
+    assert names[3:6] == ["attn_bias", "dropout_p", "is_causal"]
+    names = [argument.name for argument in kernel_backward()._schema.arguments]
+    assert names[12:15] == ["dropout_p", "is_causal", "philox_seed"]
+
+
+def kernel_backward():
+    return aten._scaled_dot_product_fused_attention_overrideable_backward.default
+
+
 def several_at_once(devs):
     """Optimizers no longer ask _foreach_supported_types: on virtual GPUs they go
     through their parameters one by one, unlike on CUDA."""
@@ -581,7 +599,17 @@ PROBES = {
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
         autocasts,
-        *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
+        *(
+            one_kernel,
+            tags,
+            flops,
+            several_at_once,
+            step_hooks,
+            files,
+            pickles,
+            copies,
+            comm,
+        ),
         *(
             accelerator,
             steps_of_optimizers,

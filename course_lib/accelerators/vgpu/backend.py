@@ -11,6 +11,7 @@ from torch.utils.backend_registration import (
 
 from course_lib.accelerators.vgpu import (
     accelerator,
+    attention,
     autocast,
     factories,
     lazy,
@@ -51,6 +52,7 @@ def install() -> None:
     for key, (name, refuse) in MOVES.items():
         kernels.impl(name, refuse, key)
     autocast.serve(kernels)
+    attention.install(kernels)
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
     # optimizers then work on lists of parameters at once, as on CUDA
