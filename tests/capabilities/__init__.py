@@ -18,6 +18,7 @@ from tests.capabilities import (
     memory,
     modules,
     optimizers,
+    precision,
     random_numbers,
 )
 from tests.capabilities.rows import KINDS, ROWS
@@ -31,6 +32,7 @@ AREAS = {
     "Copies": copies,
     "Random numbers": random_numbers,
     "Modules and autograd": modules,
+    "Types of numbers": precision,
     "Optimizers": optimizers,
     "Files": files,
     "Kinds of tensors": kinds,
