@@ -42,8 +42,9 @@ def serve(api) -> None:
                 setattr(module, name, _either(original, own))
     # `with torch.device(...)` gives these a device, and knows them by what they are now
     _device_constructors()
-    torch.tensor, torch.as_tensor = _indexed(torch.tensor), _indexed(torch.as_tensor)
-    torch.Tensor.to = _indexed(torch.Tensor.to)
+    torch.Tensor.to = _indexed(torch.Tensor.to, "Tensor.to")
+    torch.tensor = _indexed(torch.tensor, "tensor")
+    torch.as_tensor = _indexed(torch.as_tensor, "as_tensor")
     torch.compile = _eager(torch.compile)
     functions = torch.nn.parallel._functions
     functions._get_stream = _either(functions._get_stream, VirtualStream)
@@ -74,7 +75,7 @@ def _kinds_of_numbers(device=None):
     return {"supported_dtypes": dtypes}
 
 
-def _indexed(original):
+def _indexed(original, name):
     """A function of PyTorch in which "vgpu" without a number is the current device."""
 
     @functools.wraps(original)
@@ -85,6 +86,8 @@ def _indexed(original):
             kwargs = {key: _numbered(value) for key, value in kwargs.items()}
         return original(*args, **kwargs)
 
+    # by this name it travels to ranks
+    called.__module__, called.__qualname__ = "torch", name
     return called
 
 

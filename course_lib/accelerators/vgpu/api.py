@@ -10,7 +10,6 @@ import torch
 
 from course_lib.accelerators.memory import KINDS
 from course_lib.accelerators.vgpu.autocast import DTYPES
-from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.virtual import binary, machine
 
@@ -56,7 +55,7 @@ class Api:
     """The module `torch.vgpu`."""
 
     device = device
-    Stream, Event, Generator = VirtualStream, VirtualEvent, VirtualGenerator
+    Stream, Event = VirtualStream, VirtualEvent
 
     def __getattr__(self, name):
         raise AttributeError(
