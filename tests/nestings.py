@@ -1,10 +1,10 @@
-"""Operators and modules of PyTorch's own databases under jvp, vjp, vmap and their pairs.
+"""PyTorch's own operators and modules under jvp, vjp, vmap and all pairs of these.
 
-Each case is one of them under one transform on a virtual GPU, against the same on the
-CPU. `python -m tests.nestings [NAME ...]` runs them in child processes, so that one
-which ends the process, or does not end, is known by its name; the next child goes on
-after it. `--save` runs all and writes the table tests/tables/nestings.json, which has
-the counts of each transform and the cases that do not agree.
+Each case is one of its databases under one transform on a virtual GPU, against the same
+on the CPU. `python -m tests.nestings [NAME ...]` runs them in child processes, so that
+one which ends the process, or does not end, is known by its name; the next child goes
+on after it. `--save` runs all and writes the table tests/tables/nestings.json, which
+has the counts of each transform and the cases that do not agree.
 """
 
 import functools
@@ -29,7 +29,7 @@ from course_lib.accelerators.selection import devices
 from tests import tables
 from tests.operators import chosen, copied, name_of, tensors
 
-SAMPLES = 2
+SAMPLES = 3
 LIMIT = 60  # seconds for a case, and for a child to start
 SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/nestings.py")
 # what may come of a case; the table has the last five by name
@@ -80,19 +80,29 @@ TRANSFORMS |= {
 def subjects():
     """By its name what gives the samples of each operator and module."""
     found = {name_of(op): functools.partial(samples_of, op) for op in chosen(())}
+    for op in chosen(()):
+        if op.inplace_variant is not None:
+            found[f"{name_of(op)}_"] = functools.partial(samples_of, op, written)
     for module in module_db:
         if torch.float32 in module.dtypes:
             found[module.name] = functools.partial(samples_of_module, module)
     return found
 
 
-def samples_of(op):
-    """A maker for each of the first samples: by a device, a function and its tensors."""
+def written(op):
+    """The operator in place, on a copy of its input."""
+    return lambda first, *args, **kwargs: op.inplace_variant(
+        first.clone(), *args, **kwargs
+    )
+
+
+def samples_of(op, variant=lambda op: op):
+    """What makes, of each of the first samples, a function and tensors on a device."""
     slopes = op.supports_autograd and torch.float32 in op.backward_dtypes
     inputs = op.sample_inputs("cpu", torch.float32, requires_grad=slopes)
     for sample in itertools.islice(inputs, SAMPLES):
         given = sample.input, sample.args, sample.kwargs
-        yield functools.partial(prepared, op, given)
+        yield functools.partial(prepared, variant(op), given)
 
 
 def prepared(op, given, device):

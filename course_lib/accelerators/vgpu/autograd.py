@@ -9,9 +9,10 @@ import threading
 import traceback
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from course_lib.accelerators.vgpu.operators import aten, run
-from course_lib.accelerators.vgpu.tensors import VirtualTensor
+from course_lib.accelerators.vgpu.tensors import VirtualTensor, wrap
 
 
 class _Raised(threading.local):
@@ -63,6 +64,7 @@ def single_threaded(backward):
     def wrapped(*args, **kwargs):
         with _one_backward:
             _raised.error = None
+            _refuse_elsewhere(*args[:2])
             try:
                 with torch.autograd.set_multithreading_enabled(False):
                     return backward(*args, **kwargs)
@@ -83,6 +85,18 @@ def single_threaded(backward):
     return wrapped
 
 
+def _refuse_elsewhere(outputs, gradients):
+    """Raise what the engine says of plain tensors: it does not check a subclass."""
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        given = getattr(gradient, "device", None)
+        asked = getattr(output, "device", given)  # a GradientEdge has none
+        if given != asked and gradient is not None and gradient.dim():
+            raise RuntimeError(
+                f"invalid gradient at index {index} - expected device {asked} but got"
+                f" {given}"
+            )
+
+
 # what the engine says where a gradient of another device reaches an operator
 _NO_STREAM = "opt_ready_stream && opt_parent_stream"
 _ELSEWHERE = (
@@ -92,13 +106,28 @@ _ELSEWHERE = (
 )
 
 
-def _no_change(func, args, kwargs):
-    """The tangent of what does not change: zeros that operators need not read."""
-    # the CPU's own tensor of this kind has no memory: who reads it ends the process
-    zeros = run(aten.zeros.default, args, kwargs)
-    # with this key zero times infinity is zero, and the result is one of these, too
+class NoChange(VirtualTensor):
+    """The tangent of what does not change: PyTorch leaves it out of sums and products.
+
+    The CPU's own tensor of this kind has no memory, and an operator that is called from
+    Python reads it all the same, which ends the process. This one holds zeros.
+    """
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+        """Run one operator on the zeros; a view of them does not change either."""
+        args, kwargs = tree_map_only(cls, _zeros, (args, kwargs or {}))
+        out = cls.run(func, args, kwargs)
+        return tree_map_only(VirtualTensor, _unchanging, out) if func.is_view else out
+
+
+def _zeros(tensor):
+    return wrap(tensor.elem, tensor.block)
+
+
+def _unchanging(zeros):
     tensor = torch.Tensor._make_wrapper_subclass(
-        *(VirtualTensor, zeros.shape),
+        *(NoChange, zeros.size(), zeros.stride(), zeros.storage_offset()),
         dtype=zeros.dtype,
         device=zeros.device,
         _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor),
@@ -107,4 +136,8 @@ def _no_change(func, args, kwargs):
     return tensor
 
 
-SPECIAL_CASES = {aten._efficientzerotensor: _no_change}
+def _tangent(func, args, kwargs):
+    return _unchanging(run(aten.zeros.default, args, kwargs))
+
+
+SPECIAL_CASES = {aten._efficientzerotensor: _tangent}
