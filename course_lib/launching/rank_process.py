@@ -186,7 +186,8 @@ def _recording(place):
     from course_lib.tracing import ranks
 
     # a fresh rank has not used its GPU yet, but will
-    return ranks.record(cuda=True if cuda.device_count() >= place.world_size else None)
+    on_gpus = cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    return ranks.record(cuda=on_gpus or None)
 
 
 def _failure(status, error):
