@@ -101,9 +101,32 @@ def test_random_numbers_differ_between_ranks():
     assert all(mine != other for mine, other in zip(*results))
 
 
-def test_a_rank_has_one_thread():
-    results = launch(lambda rank, world_size: torch.get_num_threads(), world_size=2)
-    assert list(results) == [1, 1]
+def threads(rank, world_size):
+    import scipy.linalg  # noqa: F401  which brings another library of its own
+    import threadpoolctl
+
+    pools = {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+    return pools | {torch.get_num_threads()}, os.environ["OMP_NUM_THREADS"]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_rank_has_one_thread_and_so_has_what_it_starts(monkeypatch, plain):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if plain:
+        monkeypatch.setenv("COURSE_LIB_PLAIN", "1")
+    results = launch(threads, world_size=2)
+    assert list(results) == [({1}, "1")] * 2
+    assert "one thread each" in repr(results)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_rank_has_as_many_threads_as_the_learner_set(monkeypatch, plain):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    if plain:
+        monkeypatch.setenv("COURSE_LIB_PLAIN", "1")
+    results = launch(threads, world_size=1)
+    assert list(results) == [({2}, "2")]
+    assert "2 threads each" in repr(results)
 
 
 def test_the_folder_and_the_variables_of_the_notebook_are_taken_on(

@@ -22,7 +22,7 @@ from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
-from course_lib.system import linux, processes, signals
+from course_lib.system import host, linux, processes, signals
 from course_lib.text import many
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
@@ -280,7 +280,9 @@ def describe(world_size: int) -> str:
     if gpus >= world_size:
         return f"{count}, one GPU each"
     why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
-    return f"{count} on the CPU, one thread each{why}"
+    threads = host.rank_threads()
+    each = "one thread" if threads == 1 else many(threads, "thread")
+    return f"{count} on the CPU, {each} each{why}"
 
 
 def _host():
