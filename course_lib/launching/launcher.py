@@ -38,8 +38,9 @@ def launch(
     `fn` may be defined in a cell. The default is one rank per GPU, and two without
     GPUs. Inside, `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and the rest are set as under
     torchrun, so `torch.distributed.init_process_group` needs nothing more. With
-    `trace=True` the events of every rank are recorded; after `timeout` seconds all
-    ranks are stopped.
+    `trace=True` the events of every rank are recorded, with `trace=range(3, 5)` those
+    of training steps 3 and 4 (a step begins with the first forward after a backward).
+    After `timeout` seconds all ranks are stopped.
 
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
@@ -103,10 +104,11 @@ class _Launch:
         payload.pack(self.request, file=self.body)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
+        trace = self.request.trace
         job = {
             "world_size": self.world_size,
             "port": self.listener.getsockname()[1],
-            "trace": self.request.trace,
+            "trace": [*trace] if isinstance(trace, range) else trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host()

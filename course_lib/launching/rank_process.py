@@ -40,7 +40,7 @@ class Place:
     rank: int
     world_size: int
     port: int
-    trace: bool = False
+    trace: bool | list[int] = False  # all, or these training steps
 
 
 def main(place: Place, files: tuple[int, ...]) -> None:
@@ -191,7 +191,8 @@ def _recording(place):
     from course_lib.tracing import ranks
 
     # a fresh rank has not used its GPU yet, but will
-    return ranks.record(cuda=True if cuda.device_count() >= place.world_size else None)
+    gpus = True if cuda.device_count() >= place.world_size else None
+    return ranks.record(cuda=gpus, steps=None if place.trace is True else place.trace)
 
 
 def _failure(status, error):
