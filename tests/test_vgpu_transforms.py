@@ -309,8 +309,6 @@ def test_two_backwards_give_the_numbers_of_the_cpu(devs, function):
     [
         lambda tensor: torch.UntypedStorage(8, device=tensor.device),
         lambda tensor: torch.TypedStorage(8, dtype=tensor.dtype, device=tensor.device),
-        lambda tensor: tensor.untyped_storage().clone(),
-        lambda tensor: tensor.untyped_storage().byteswap(tensor.dtype),
         lambda tensor: torch.utils.dlpack.to_dlpack(tensor),
         lambda tensor: tensor.new(
             tensor._typed_storage()._new_shared(4, device="vgpu")
