@@ -37,7 +37,7 @@ def serve(api) -> None:
         "get_device_capability": _kinds_of_numbers,
     }
     for name, own in names.items():
-        original = getattr(torch.accelerator, name)
+        original = getattr(torch.accelerator, name, own)  # another torch may lack it
         for module in (torch.accelerator, torch.accelerator.memory):
             if hasattr(module, name):
                 setattr(module, name, _either(original, own))
