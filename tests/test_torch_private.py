@@ -138,13 +138,16 @@ def pinned_memory(devs):
 
 
 def current_device(devs):
-    """torch.Tensor.to, torch.tensor or _device_constructors is found in another way:
-    "vgpu" is device 0, or `with torch.device("vgpu:1")` makes tensors of the CPU."""
+    """torch.Tensor.to, torch.tensor, _device_constructors or _register_builtin is found
+    in another way: "vgpu" is device 0, `with torch.device("vgpu:1")` makes tensors of
+    the CPU, or torch.jit.script does not know torch.tensor."""
     with torch.vgpu.device(1):
         for x in (torch.ones(2).to("vgpu"), torch.tensor(2, device="vgpu")):
             assert x.device == devs[1]
     with torch.device("vgpu:2"):
         assert torch.tensor(2).device == torch.as_tensor([2]).device == devs[2]
+    table = torch.jit._builtins._get_builtin_table()
+    assert table[id(torch.tensor)] == "aten::tensor"
 
 
 def replaced_classes(devs):
@@ -373,13 +376,18 @@ def step_hooks(devs):
 
 
 def files(devs):
-    """torch.serialization.register_package no longer decides where a storage goes:
-    torch.load(map_location="vgpu:1") does not work."""
+    """torch.serialization.register_package or _get_restore_location no longer decides
+    where a storage goes: torch.load(map_location=...) does not work."""
     file = io.BytesIO()
     torch.save({"x": torch.ones(2)}, file)
     file.seek(0)
     found = torch.load(file, map_location="vgpu:1")["x"]
     assert found.device == devs[1] and found.tolist() == [1, 1]
+    file = io.BytesIO()
+    torch.save(torch.ones(2, device=devs[1]), file)
+    file.seek(0)
+    found = torch.load(file, map_location=lambda storage, location: storage)
+    assert found.device.type == "cpu"
 
 
 def pickles(devs):

@@ -51,6 +51,8 @@ def lazy(devs):
         return trained(model, x)
 
     alike(step, devs)
+    module = nn.LazyBatchNorm1d().vgpu(2)
+    assert module(torch.ones(2, 3, device=devs[2])).device == devs[2]
     with torch.device("vgpu:1"):
         module = nn.LazyLinear(2)
     module(torch.ones(1, 3, device=devs[1]))

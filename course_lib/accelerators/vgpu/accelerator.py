@@ -6,6 +6,7 @@ import functools
 import warnings
 
 import torch
+from torch.jit._builtins import _register_builtin
 from torch.utils._device import _device_constructors
 
 from course_lib.accelerators.vgpu.kinds import numbered
@@ -36,15 +37,17 @@ def serve(api) -> None:
         "get_device_capability": _kinds_of_numbers,
     }
     for name, own in names.items():
-        original = getattr(torch.accelerator, name)
+        original = getattr(torch.accelerator, name, own)  # another torch may lack it
         for module in (torch.accelerator, torch.accelerator.memory):
             if hasattr(module, name):
                 setattr(module, name, _either(original, own))
     # `with torch.device(...)` gives these a device, and knows them by what they are now
     _device_constructors()
     torch.Tensor.to = _indexed(torch.Tensor.to, "Tensor.to")
-    torch.tensor = _indexed(torch.tensor, "tensor")
-    torch.as_tensor = _indexed(torch.as_tensor, "as_tensor")
+    for name in ("tensor", "as_tensor"):
+        setattr(torch, name, _indexed(getattr(torch, name), name))
+        # torch.jit knows them by what they are, too
+        _register_builtin(getattr(torch, name), f"aten::{name}")
     torch.compile = _eager(torch.compile)
     functions = torch.nn.parallel._functions
     functions._get_stream = _either(functions._get_stream, VirtualStream)

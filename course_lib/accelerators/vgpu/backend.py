@@ -55,6 +55,9 @@ def install() -> None:
     attention.install(kernels)
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
+    torch._utils._get_restore_location = factories.restoring(
+        torch._utils._get_restore_location
+    )
     # optimizers then work on lists of parameters at once, as on CUDA
     optimizer._foreach_supported_types.append(VirtualTensor)
     optimizer.register_optimizer_step_pre_hook(before_step)
