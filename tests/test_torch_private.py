@@ -58,7 +58,7 @@ OTHERS = {
 UNDOCUMENTED = {
     *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
     *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
-    *("HANDLED_TYPES", "opt_ready_stream"),
+    *("HANDLED_TYPES", "opt_ready_stream", "_extra_dispatch_keys"),
 }
 
 
@@ -570,6 +570,7 @@ PROBES = {
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
         *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
+        *(zero_tangents, streams_of_gradients, followed, storages),
         *(
             accelerator,
             steps_of_optimizers,
