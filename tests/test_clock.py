@@ -90,6 +90,53 @@ def test_another_gpu_has_another_speed(virtual, gpu):
     assert lasts(device, lambda: a @ b) == pytest.approx(want)
 
 
+@pytest.fixture
+def switches():
+    """PyTorch's switches for TF32, put back afterwards."""
+    conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul
+    before = conv.fp32_precision, matmul.fp32_precision
+    yield conv, matmul
+    conv.fp32_precision, matmul.fp32_precision = before
+
+
+def rates(device):
+    """FLOP/s of a convolution and of a product that arithmetic limits, in float32."""
+    conv = nn.Conv2d(256, 256, 3, bias=False, device=device)
+    image, square = (
+        torch.empty(n, device=device) for n in ((4, 256, 34, 34), (1024,) * 2)
+    )
+    flops = 2 * 4 * 32 * 32 * 256 * 256 * 9, 2 * 1024**3
+    times = lasts(device, lambda: conv(image)), lasts(device, lambda: square @ square)
+    return [pytest.approx(f / t) for f, t in zip(flops, times, strict=True)]
+
+
+def test_convolutions_use_tf32_and_products_do_not_unless_told(free, switches):
+    plain, tensor = A100.flops["float32"], A100.flops["tfloat32"]
+    assert rates(free[0]) == [tensor, plain]
+    torch.set_float32_matmul_precision("high")
+    assert rates(free[0]) == [tensor, tensor]
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
+    assert rates(free[0]) == [plain, plain]
+
+
+def test_the_older_switches_count_as_well(free, switches):
+    plain, tensor = A100.flops["float32"], A100.flops["tfloat32"]
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert rates(free[0]) == [tensor, tensor]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    assert rates(free[0]) == [plain, plain]
+
+
+def test_no_switch_makes_a_v100_or_half_precision_faster(virtual, switches):
+    (device,) = virtual(1, gpu="V100", launch=0)
+    torch.set_float32_matmul_precision("high")
+    assert rates(device) == [GPUS["V100"].flops["float32"]] * 2
+    a = torch.empty(1024, 1024, dtype=torch.float64, device=device)
+    want = 2 * 1024**3 / GPUS["V100"].flops["float64"]
+    assert lasts(device, lambda: a @ a) == pytest.approx(want)
+
+
 # --- links
 
 

@@ -45,7 +45,7 @@ def test_the_gpus_and_links_of_the_course_are_there_under_their_own_names():
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
 def test_every_gpu_names_its_data_sheet_with_the_year(gpu):
     assert "data sheet, 20" in gpu.source
-    assert set(gpu.flops) == DTYPES
+    assert set(gpu.flops) - {"tfloat32"} == DTYPES
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
@@ -83,6 +83,17 @@ def test_bfloat16_gains_nothing_before_ampere():
     for name in without:
         assert GPUS[name].flops["bfloat16"] == GPUS[name].flops["float32"]
         assert "bfloat16: assumed" in GPUS[name].source
+
+
+def test_tensor_cores_round_float32_from_ampere_on():
+    without = [name for name, gpu in GPUS.items() if "tfloat32" not in gpu.flops]
+    assert without == ["T4", "V100"]
+    for gpu in GPUS.values():
+        if gpu.name not in without:
+            half = gpu.flops["bfloat16"] / 2
+            assert gpu.flops["tfloat32"] == pytest.approx(half, rel=1e-3)
+    slow = compute_time(GPUS["V100"], flops=1e12, dtype="tfloat32")
+    assert slow == compute_time(GPUS["V100"], flops=1e12)
 
 
 def test_memory_is_counted_in_powers_of_1000():

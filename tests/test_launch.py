@@ -75,12 +75,13 @@ def test_a_seed_reads_no_source_of_pytorch():
 
 
 def test_the_environment_is_that_of_torchrun():
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    names += "MASTER_ADDR", "MASTER_PORT"
     results = launch(
         lambda rank, world_size: [os.environ[n] for n in names], world_size=2
     )
-    assert [values[:3] for values in results] == [["0", "0", "2"], ["1", "1", "2"]]
-    assert results[0][3:] == results[1][3:]
+    assert [values[:4] for values in results] == [[*"0022"], [*"1122"]]
+    assert results[0][4:] == results[1][4:]
 
 
 def test_every_launch_gets_fresh_processes():

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.nn.modules import module as modules
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.launching.launcher import launch
 from course_lib.tracing import profiler as marks
@@ -196,6 +197,19 @@ def test_forward_backward_and_optimizer_are_regions():
     regions = ("forward", "backward", "optimizer")
     names = [mark.name for mark in recording.events if mark.name in regions]
     assert list(dict.fromkeys(names)) == list(regions)
+
+
+def test_a_step_is_a_region_in_a_dispatch_mode_too():
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            return operator(*args, **(kwargs or {}))
+
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with ranks.record() as recording, Watch():
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+    assert "optimizer" in [mark.name for mark in recording.events]
 
 
 def test_an_exception_passes_and_what_was_recorded_stays():

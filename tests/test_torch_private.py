@@ -128,6 +128,56 @@ def copy_from(devs):
     assert torch.tensor([1, 2], device=devs[0]).tolist() == [1, 2]
 
 
+def pinned_memory(devs):
+    """Tensors of the CPU are pinned by other operators, or their storages forget that
+    they are: copies with non_blocking=True hold up the host."""
+    x = torch.ones(3).pin_memory()
+    view = x[1:]
+    del x
+    assert view.is_pinned() and not torch.ones(3).is_pinned()
+
+
+def current_device(devs):
+    """torch.Tensor.to, torch.tensor or _device_constructors is found in another way:
+    "vgpu" is device 0, or `with torch.device("vgpu:1")` makes tensors of the CPU."""
+    with torch.vgpu.device(1):
+        for x in (torch.ones(2).to("vgpu"), torch.tensor(2, device="vgpu")):
+            assert x.device == devs[1]
+    with torch.device("vgpu:2"):
+        assert torch.tensor(2).device == torch.as_tensor([2]).device == devs[2]
+
+
+def replaced_classes(devs):
+    """torch.Generator, torch.Event or torch.Stream cannot be derived from or replaced:
+    those of virtual GPUs fail."""
+    for kind in (torch.Generator, torch.Event, torch.Stream):
+        own, plain = kind(devs[1]), kind("cpu") if kind is not torch.Stream else None
+        assert own.device == devs[1] and isinstance(own, kind)
+        assert plain is None or isinstance(plain, kind)
+    generator = torch.Generator(devs[0]).manual_seed(1)
+    assert torch.rand(2, generator=generator, device=devs[0]).device == devs[0]
+
+
+def lazy_parameters(devs):
+    """Uninitialized parameters become others in another way: nn.LazyLinear fails on
+    virtual GPUs."""
+    model = nn.LazyLinear(2).to(devs[1])
+    assert model(torch.ones(1, 3, device=devs[1])).device == devs[1]
+
+
+def nested_tensors(devs):
+    """Nested and quantized tensors are made by other operators: nn.TransformerEncoder
+    fails on a padded batch, and errors of PyTorch come in place of a sentence."""
+    mask = torch.ones(2, 3, dtype=torch.bool, device=devs[0])
+    x = torch.ones(2, 3, 4, device=devs[0])
+    assert torch._nested_tensor_from_mask_left_aligned(x, mask) is False
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+    for plain in (nested, quantized):
+        with pytest.raises(NotImplementedError, match="hold dense tensors only"):
+            plain.to(devs[0])
+
+
 def wrapper_subclass(devs):
     """torch.Tensor._make_wrapper_subclass no longer makes tensors of another device:
     a virtual tensor cannot say where it is."""
@@ -234,6 +284,16 @@ def lazy_bits(devs):
     assert torch.equal(want, got)
 
 
+def autocasts(devs):
+    """Kernels of Python at AutocastPrivateUse1, or the end of the cache, are gone:
+    autocast on a virtual GPU computes in float32, or keeps weights for ever."""
+    x = torch.ones(2, 2, device=devs[0], requires_grad=True)
+    before = torch.vgpu.memory_allocated(devs[0])
+    with torch.autocast("vgpu", torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+    assert torch.vgpu.memory_allocated(devs[0]) == before
+
+
 def composites(devs):
     """An operator that is a sequence of others no longer decomposes from Python:
     inference mode does not work on a virtual GPU."""
@@ -267,6 +327,24 @@ def flops(devs):
     known = flop_counter.flop_registry
     assert aten.mm in known and aten.convolution in known
     assert known[aten.mm](torch.ones(2, 3), torch.ones(3, 4), out_val=None) == 48
+
+
+def one_kernel(devs):
+    """F.scaled_dot_product_attention no longer asks the key AutogradPrivateUse1, or the
+    overrideable kernel has other arguments: attention keeps its matrix of scores."""
+    query = torch.rand(1, 1, 64, 8, device=devs[0]).requires_grad_()
+    out = nn.functional.scaled_dot_product_attention(query, query, query)
+    assert "Overrideable" in out.grad_fn.name()
+    out.sum().backward()
+    kernel = aten._scaled_dot_product_fused_attention_overrideable
+    names = [argument.name for argument in kernel.default._schema.arguments]
+    assert names[3:6] == ["attn_bias", "dropout_p", "is_causal"]
+    names = [argument.name for argument in kernel_backward()._schema.arguments]
+    assert names[12:15] == ["dropout_p", "is_causal", "philox_seed"]
+
+
+def kernel_backward():
+    return aten._scaled_dot_product_fused_attention_overrideable_backward.default
 
 
 def several_at_once(devs):
@@ -340,8 +418,8 @@ def accelerator(devs):
 
 
 def steps_of_optimizers(devs):
-    """Optimizers ask more of a stream than vgpu/api.py's Stream answers: Adam, AdamW
-    and RMSprop fail on virtual GPUs."""
+    """Optimizers ask more of a stream than VirtualStream answers: Adam, AdamW and
+    RMSprop fail on virtual GPUs."""
     x = nn.Parameter(torch.ones(2, device=devs[0]))
     x.grad = torch.ones_like(x)
     for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
@@ -520,7 +598,18 @@ PROBES = {
         *(backend, boxed_factories, empty_kernels, copy_from, wrapper_subclass),
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
-        *(tags, flops, several_at_once, step_hooks, files, pickles, copies, comm),
+        autocasts,
+        *(
+            one_kernel,
+            tags,
+            flops,
+            several_at_once,
+            step_hooks,
+            files,
+            pickles,
+            copies,
+            comm,
+        ),
         *(
             accelerator,
             steps_of_optimizers,
@@ -532,6 +621,8 @@ PROBES = {
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
         unwrapped_modes,
+        *(pinned_memory, current_device, replaced_classes, lazy_parameters),
+        nested_tensors,
     )
 }
 

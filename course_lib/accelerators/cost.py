@@ -6,10 +6,10 @@ Visual Performance Model for Multicore Architectures" (2009): kernels at their p
 
 from __future__ import annotations
 
-from torch import ops
+import torch
 from torch.utils.flop_counter import flop_registry
 
-aten = ops.aten
+aten = torch.ops.aten
 
 
 # by hand, since the registry walks through all arguments, which takes longer than a
@@ -22,6 +22,11 @@ def _product(position):
 
 
 _PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.mv: 0, aten.addmm: 1, aten.baddbmm: 1}
+# where an attention in one kernel has its query and `is_causal`
+_ATTENTION = {
+    aten._scaled_dot_product_fused_attention_overrideable: (0, 5),
+    aten._scaled_dot_product_fused_attention_overrideable_backward: (1, 13),
+}
 
 
 def flops_of(func):
@@ -32,4 +37,50 @@ def flops_of(func):
     count = flop_registry.get(packet)
     if count is None:
         return None
+    if packet in _ATTENTION:
+        return _causal(count, *_ATTENTION[packet])
     return lambda args, kwargs, out: count(*args, **kwargs, out_val=out)
+
+
+def _causal(count, query, causal):
+    """The same count without the pairs that a causal mask leaves out.
+
+    FlopCounterMode counts them; the kernels of CUDA skip them (Dao, 2024,
+    FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning).
+    """
+
+    def kept(args, kwargs, out):
+        flops = count(*args, **kwargs, out_val=out)
+        if not (args[causal] if len(args) > causal else kwargs.get("is_causal")):
+            return flops
+        rows, columns = args[query].shape[-2], args[query + 1].shape[-2]
+        square = min(rows, columns)
+        pairs = square * (square + 1) // 2 + (rows - square) * columns
+        return flops * pairs // (rows * columns)
+
+    return kept
+
+
+def switch_of(func):
+    """PyTorch's switch for TF32 that an operator obeys on CUDA; None if it has none.
+
+    cuDNN's convolutions have it on by default, products of matrices off:
+    https://docs.pytorch.org/docs/stable/notes/cuda.html
+    """
+    name = func.overloadpacket.__name__
+    if "conv" in name:
+        return torch.backends.cudnn.conv
+    products = func.overloadpacket in _PRODUCTS or "attention" in name
+    return torch.backends.cuda.matmul if products else None
+
+
+_NAMES = ("float64", "float32", "float16", "bfloat16")
+_NAMES = {getattr(torch, name): name for name in _NAMES}
+
+
+def rate_of(dtype, switch=None) -> str:
+    """The rate at which a GPU computes in `dtype`, by its name in a data sheet."""
+    name = _NAMES.get(dtype, "float32")
+    if name == "float32" and switch is not None and switch.fp32_precision == "tf32":
+        return "tfloat32"
+    return name

@@ -44,7 +44,7 @@ class Link:
         return f"<Link {self.name}: {speed:g} GB/s, {delay:g} µs>"
 
 
-_DTYPES = ("float64", "float32", "float16", "bfloat16")
+_DTYPES = ("float64", "float32", "tfloat32", "float16", "bfloat16")
 
 
 def _rows(table):
@@ -55,7 +55,7 @@ def _rows(table):
 
 
 def _gpu(row):
-    flops = {dtype: float(row[dtype]) * 1e12 for dtype in _DTYPES}
+    flops = {dtype: float(row[dtype]) * 1e12 for dtype in _DTYPES if row[dtype]}
     memory, bandwidth = int(row["GB"]) * 10**9, float(row["GB/s"]) * 1e9
     return DataSheet(row["name"], memory, bandwidth, flops, row["source"])
 
@@ -110,9 +110,10 @@ def compute_time(
 ) -> float:
     """Seconds of one operator by the roofline: arithmetic or memory, the slower one.
 
-    A dtype without a peak of its own, such as int64, counts as float32
-    (Williams, Waterman, Patterson, 2009, Roofline: An Insightful Visual Performance
-    Model for Multicore Architectures).
+    A dtype without a peak of its own, such as int64, counts as float32, and so does
+    "tfloat32" (float32 on tensor cores) where a GPU has none. (Williams, Waterman,
+    Patterson, 2009, Roofline: An Insightful Visual Performance Model for Multicore
+    Architectures)
     """
     # called for every operator: two divisions and no call of max
     arithmetic = flops / (gpu.flops.get(dtype) or gpu.flops["float32"])

@@ -46,6 +46,7 @@ class Machine:
         self.count, self.places = 0, []
         self.source, self.copying = "", "copy"
         self.options = None  # of cl.devices, for ranks that name these devices
+        self.forked = False  # whether the devices are those of a parent process
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
         self.lock, self.current = threading.RLock(), threading.local()
         self.most, self.collected = usable_memory(), 0.0
@@ -65,11 +66,17 @@ class Machine:
         names = tuple(place.name for place in self.places)
         host_link = link if link.name == "ideal" else find_link(HOST_LINK)
         self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
-        self.count, self.copying = count, "copy"
+        self.count, self.copying, self.forked = count, "copy", False
         self.source = f"modelled: {count} × {gpu.name}, {link.name}"
 
     def place(self, index: int | None) -> Device:
         """Return a device by its index, None for the current one of this thread."""
+        if self.forked:
+            raise RuntimeError(
+                "Cannot re-initialize vgpu in forked subprocess: keep what it works on"
+                " on the CPU and move it to the device in the process that made the"
+                " devices, or make others here by cl.devices(n)."
+            )
         if index is None:
             index = getattr(self.current, "index", 0)
         if not 0 <= index < self.count:

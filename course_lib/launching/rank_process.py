@@ -191,8 +191,9 @@ def _recording(place):
     from course_lib.tracing import ranks
 
     # a fresh rank has not used its GPU yet, but will
-    gpus = True if cuda.device_count() >= place.world_size else None
-    return ranks.record(cuda=gpus, steps=None if place.trace is True else place.trace)
+    on_gpus = cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    steps = None if place.trace is True else place.trace
+    return ranks.record(cuda=on_gpus or None, steps=steps)
 
 
 def _failure(status, error):

@@ -86,9 +86,10 @@ def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
         name, start, thread = e.name(), e.start_ns(), e.start_thread_id()
         if cuda:
             starts[e.correlation_id()] = start
-        if start < ends.get(thread, 0) and not name.startswith(CALLS + RUNS):
-            continue
         stop, note = start + e.duration_ns(), e.is_user_annotation()
+        # a dispatch mode has the notes that it sees begin inside an operator, too
+        if start < ends.get(thread, 0) and not (note or name.startswith(CALLS + RUNS)):
+            continue
         if not note:
             ends[thread] = max(stop, ends.get(thread, 0))
         yield Op(name, start, stop, thread, note)

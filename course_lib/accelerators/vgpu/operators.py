@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from course_lib.accelerators.cost import flops_of
+from course_lib.accelerators.cost import flops_of, rate_of, switch_of
 from course_lib.accelerators.hardware import compute_time
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
@@ -25,7 +25,8 @@ CPU = torch.device("cpu")
 class Traits:
     """What is to be known of an operator before it runs; found once."""
 
-    __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "waits")
+    __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "switch")
+    __slots__ += ("waits", "writes")
 
     def __init__(self, func):
         packet, tags = func.overloadpacket, func.tags
@@ -33,12 +34,21 @@ class Traits:
         self.special = SPECIAL.get(packet)
         if self.special is None and _composite(func):
             self.special = _decomposed
-        self.flops = flops_of(func)
+        self.flops, self.switch = flops_of(func), switch_of(func)
         relabels = torch.Tag.inplace_view in tags or name in _RESHAPE
         self.free = relabels or "empty" in name
         written = (a for a in func._schema.arguments if a.alias_info is not None)
         outs = any(a.kwarg_only and a.alias_info.is_write for a in written)
         self.reshapes = relabels or outs
+        # lists that are written and not returned; fused optimizers only read gradients
+        self.writes = [
+            position
+            for position, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None
+            and isinstance(argument.type, torch.ListType)
+            and argument.name != "grads"
+            and not func._schema.returns
+        ]
         # these take indices or lengths from the CPU on CUDA, too
         self.mixes = name in _MIXES
         self.picks = name in _PICKS
@@ -202,6 +212,8 @@ def charge(traits, place, *, done, operands):
     elif type(out) is tuple or type(out) is list:
         first = out[0] if out else None
         bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
+    for position in traits.writes:
+        bytes += sum(each.nbytes for each in inner[position])
     if traits.picks:
         bytes *= 2
     else:
@@ -211,12 +223,9 @@ def charge(traits, place, *, done, operands):
     if traits.flops is not None:
         flops = traits.flops(inner, named, out)
         dtype = first.dtype if type(first) is torch.Tensor else operands[0].dtype
-    name = _NAMES.get(dtype, "float32")
+    name = rate_of(dtype, traits.switch)
     seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
     machine.clock.operate(place.index, seconds)
-
-
-_NAMES = {getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloat16")}
 
 
 def _composite(func):
