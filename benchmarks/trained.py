@@ -83,15 +83,19 @@ class Block(nn.Module):
         self.heads, self.causal, self.plain = heads, causal, plain
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.inner, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.wide, self.narrow = (
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
         self.dropout = dropout
 
     def forward(self, x, mask):
         """(batch, sequence, width) → the same shape."""
         first, second = self.norms
         if self.causal:
-            x = x + self._attend(first(x), mask)
-            return x + self.narrow(F.gelu(self.wide(second(x)), approximate="tanh"))
+            x = x + self._drop(self._attend(first(x), mask))
+            wide = F.gelu(self.wide(second(x)), approximate="tanh")
+            return x + self._drop(self.narrow(wide))
         x = first(x + self._drop(self._attend(x, mask)))
         return second(x + self._drop(self.narrow(F.gelu(self.wide(x)))))
 
@@ -100,7 +104,9 @@ class Block(nn.Module):
 
     def _attend(self, x, mask):
         parts = self.inner(x).chunk(3, -1)
-        query, key, value = (p.unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in parts)
+        query, key, value = (
+            p.unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in parts
+        )
         if self.plain:
             out = self._weights(query, key, mask) @ value
         else:
@@ -131,7 +137,9 @@ class Transformer(nn.Module):
         self.positions = nn.Embedding(positions, width)
         self.norm = nn.LayerNorm(width)
         options = {"causal": causal, "plain": plain, "dropout": dropout}
-        self.blocks = nn.ModuleList(Block(width, heads, **options) for _ in range(depth))
+        self.blocks = nn.ModuleList(
+            Block(width, heads, **options) for _ in range(depth)
+        )
         if not causal:
             self.kinds = nn.Embedding(2, width)
             self.head = nn.Linear(width, width if masked else 2)
@@ -140,7 +148,9 @@ class Transformer(nn.Module):
     def forward(self, tokens):
         """(batch, sequence) of numbers → (rows, classes), a row per prediction."""
         length = tokens.shape[1]
-        x = self.words(tokens) + self.positions(torch.arange(length, device=tokens.device))
+        x = self.words(tokens) + self.positions(
+            torch.arange(length, device=tokens.device)
+        )
         if self.causal:
             mask = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
         else:
@@ -180,9 +190,9 @@ def network(name: str, sequence: int) -> nn.Module:
     return Transformer(sizes, **options)
 
 
-def batch(name: str, shape: tuple[int, int], device) -> tuple[torch.Tensor, int]:
-    """Inputs of a network for (samples, sequence or side), and how many classes."""
+def batch(name: str, shape: tuple[int, int], device) -> torch.Tensor:
+    """Inputs of a network: samples of a sequence, or of images with this side."""
     samples, length = shape
     if name == "ResNet-50":
-        return torch.empty(samples, 3, length, length, device=device), 1000
-    return torch.zeros(samples, length, dtype=torch.int64, device=device), 0
+        return torch.empty(samples, 3, length, length, device=device)
+    return torch.zeros(samples, length, dtype=torch.int64, device=device)

@@ -92,8 +92,8 @@ def find_link(name: str | Link) -> Link:
 def achievable(gpu: str | DataSheet) -> DataSheet:
     """A GPU with the rates that training reaches, for `devices(gpu=...)`.
 
-    A data sheet states peaks; shares.csv has which share of them steps of known
-    networks reach on average, fitted to published throughputs (benchmarks/published.md).
+    A data sheet states peaks; shares.csv has the shares of them that steps of known
+    networks reach on average, fitted to published figures (benchmarks/published.md).
     Errors: UsageError for a GPU without such shares.
     """
     sheet = find_gpu(gpu)

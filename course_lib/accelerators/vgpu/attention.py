@@ -154,10 +154,9 @@ def _forward(query, key, value, *rest, scale=None):
         if p:
             weights *= _dropout(weights, p, seed + number)
         out[part] = (weights @ values[part]).to(out.dtype)
-    # the rest is for sequences of several lengths, and for a GPU's random numbers
-    first, second, last = (torch.empty(0, dtype=torch.int32) for _ in range(3))
-    lengths = rows, key.shape[2]
-    return out, sums, first, second, *lengths, seed, torch.zeros_like(seed), last
+    # None is for sequences of several lengths, the rest for a GPU's random numbers
+    lengths = None, None, rows, key.shape[2]
+    return out, sums, *lengths, seed, torch.zeros_like(seed), None
 
 
 def _finite(sums):
@@ -187,16 +186,23 @@ def _backward(grad, query, key, value, bias, wanted, out, sums, *rest, scale=Non
             target += inner.sum_to_size(target.shape)
     groups = key.shape[1], -1
     grads[1:] = [each.unflatten(1, groups).sum(2) for each in grads[1:]]
-    slopes = [each.to(query.dtype) for each in grads]
+    # in memory as the tensors are that they belong to, as CUDA's kernels write them
+    given = query, key, value
+    slopes = [torch.empty_like(t).copy_(g) for t, g in zip(given, grads, strict=True)]
     return *slopes, None if slope is None else slope.to(bias.dtype)
 
 
 def install(kernels: torch.library.Library) -> None:
     """Register the operators of one kernel for the CPU's tensors, and their choice."""
     kernels.impl("scaled_dot_product_attention", attention, "AutogradPrivateUse1")
-    kernels.impl(_FORWARD.__name__, _forward, "CPU")
-    kernels.impl(_BACKWARD.__name__, _backward, "CPU")
+    register(kernels, "CPU")
     SPECIAL[aten.scaled_dot_product_attention] = _without_autograd
+
+
+def register(kernels: torch.library.Library, key: str) -> None:
+    """Register the operators of one kernel for tensors with a dispatch key."""
+    kernels.impl(_FORWARD.__name__, _forward, key)
+    kernels.impl(_BACKWARD.__name__, _backward, key)
 
 
 def _without_autograd(func, args, kwargs):
