@@ -20,6 +20,10 @@ _SHARED = (
     *("reset_peak_memory_stats", "reset_accumulated_memory_stats"),
 )
 
+# those that PyTorch cannot ask for pinned memory, and that programs do
+_FACTORIES = ("empty", "full", "ones", "rand", "randn", "tensor", "zeros")
+_FACTORIES += ("empty_like", "zeros_like")
+
 
 def serve(api) -> None:
     """Let `torch.accelerator` and `x.to("vgpu")` know the devices and the current one.
@@ -43,11 +47,11 @@ def serve(api) -> None:
                 setattr(module, name, _either(original, own))
     # `with torch.device(...)` gives these a device, and knows them by what they are now
     _device_constructors()
-    torch.Tensor.to = _indexed(torch.Tensor.to, "Tensor.to")
+    for name in _FACTORIES:
+        _replace(name, _pinned(getattr(torch, name)))
     for name in ("tensor", "as_tensor"):
-        setattr(torch, name, _indexed(getattr(torch, name), name))
-        # torch.jit knows them by what they are, too
-        _register_builtin(getattr(torch, name), f"aten::{name}")
+        _replace(name, _indexed(getattr(torch, name)))
+    torch.Tensor.to = _named(_indexed(torch.Tensor.to), "Tensor.to")
     torch.compile = _eager(torch.compile)
     functions = torch.nn.parallel._functions
     functions._get_stream = _either(functions._get_stream, VirtualStream)
@@ -78,19 +82,41 @@ def _kinds_of_numbers(device=None):
     return {"supported_dtypes": dtypes}
 
 
-def _indexed(original, name):
+def _replace(name, function):
+    """Let a function stand in place of `torch.name`."""
+    setattr(torch, name, _named(function, name))
+    # torch.jit knows functions by what they are
+    _register_builtin(function, f"aten::{name}")
+
+
+def _named(function, name):
+    # by this name it travels to ranks
+    function.__module__, function.__qualname__ = "torch", name
+    return function
+
+
+def _pinned(original):
+    """A factory of PyTorch that makes memory which counts as pinned."""
+
+    @functools.wraps(original)
+    def called(*args, pin_memory=False, **kwargs):
+        made = original(*args, **kwargs)
+        return made.pin_memory() if pin_memory else made
+
+    return called
+
+
+def _indexed(original):
     """A function of PyTorch in which "vgpu" without a number is the current device."""
 
     @functools.wraps(original)
     def called(*args, **kwargs):
         # without a number PyTorch takes device 0, and most often that is right
-        if getattr(machine.current, "index", 0):
+        if machine.current.index:
             args = [_numbered(value) for value in args]
             kwargs = {key: _numbered(value) for key, value in kwargs.items()}
         return original(*args, **kwargs)
 
-    # by this name it travels to ranks
-    called.__module__, called.__qualname__ = "torch", name
     return called
 
 

@@ -28,7 +28,7 @@ class device:
         self.index = index_of(device)
 
     def __enter__(self):
-        self.before = getattr(machine.current, "index", 0)
+        self.before = machine.current.index
         if self.index is not None and self.index >= 0:
             machine.current.index = machine.place(self.index).index
 

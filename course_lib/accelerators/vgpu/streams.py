@@ -101,7 +101,7 @@ class VirtualStream(torch.Stream, metaclass=Either):
         return hash(self.device)
 
     def __enter__(self):
-        self.before.append(machine.place(None).index)
+        self.before.append(machine.current.index)
         machine.current.index = self.device_index
         return self
 
