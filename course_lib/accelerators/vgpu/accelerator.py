@@ -8,9 +8,11 @@ import warnings
 import torch
 from torch.jit._builtins import _register_builtin
 from torch.utils._device import _device_constructors
+from torch.utils._pytree import tree_leaves
 
 from course_lib.accelerators.vgpu.kinds import numbered
 from course_lib.accelerators.vgpu.streams import VirtualStream
+from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
 _SHARED = (
@@ -127,19 +129,37 @@ def _numbered(value):
 
 
 def _eager(original):
-    """`torch.compile`, which leaves a model as it is while there are virtual GPUs."""
+    """`torch.compile`, which leaves as it is what works on virtual GPUs."""
 
     @functools.wraps(original)
     def compiled(model=None, **options):
-        if not machine.count:
-            return original(model, **options)
         if model is None:
             return functools.partial(compiled, **options)
-        warnings.warn(
-            "torch.compile leaves the model as it is: virtual GPUs run it operator by"
-            " operator.",
-            stacklevel=2,
-        )
-        return model
+        if not machine.count:
+            return original(model, **options)
+        if isinstance(model, torch.nn.Module):
+            virtual = _virtual(list(model.parameters()))
+            return _as_it_is(model) if virtual else original(model, **options)
+        fast = original(model, **options)
+
+        @functools.wraps(model)
+        def chosen(*args, **kwargs):
+            run = _as_it_is(model) if _virtual((args, kwargs)) else fast
+            return run(*args, **kwargs)
+
+        return chosen
 
     return compiled
+
+
+def _virtual(tree):
+    return any(isinstance(leaf, VirtualTensor) for leaf in tree_leaves(tree))
+
+
+def _as_it_is(model):
+    warnings.warn(
+        "torch.compile leaves the model as it is: virtual GPUs run it operator by"
+        " operator.",
+        stacklevel=3,
+    )
+    return model
