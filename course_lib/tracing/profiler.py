@@ -210,6 +210,9 @@ def communication(
             fields = {"bytes": message.bytes if message else 0}
             if message and message.name:
                 fields |= {"group": message.name, "sequence": numbers[message]}
+            if message and run.launch is None:
+                # gloo notes a start when the message may have gone already
+                run = run._replace(start=message.start)
         elif call:
             group = f"{call.backend}:{call.group}.{call.generation}"
             fields = {"bytes": call.bytes, "group": group, "sequence": call.number}
