@@ -132,6 +132,20 @@ def test_gradients_are_batched_across_cpu_and_devices(devs, again):
     assert (of_x.device.type, of_weight.device) == ("cpu", devs[1])
 
 
+@pytest.mark.parametrize("output", [-1, 0])
+def test_gradients_are_batched_through_data_parallel(devs, output):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3).requires_grad_(False)
+    x = torch.rand(6, 4, requires_grad=True)
+    seeds = torch.rand(5, 6, 3)
+    (want,) = torch.autograd.grad(model(x), x, seeds, is_grads_batched=True)
+    spread = nn.DataParallel(model.to(devs[0]), devs[:2], output_device=output)
+    out = spread(x)
+    seeds = seeds.to(out.device)
+    (got,) = torch.autograd.grad(out, x, seeds, is_grads_batched=True)
+    assert_close(got, want)
+
+
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("move", ["to the CPU", "to the device"])
 def test_a_gradient_on_another_device_than_its_output_is_refused(devs, batched, move):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch.fx.experimental import proxy_tensor
 from torch.optim import optimizer
@@ -66,9 +68,20 @@ def _serve_accelerator():
     ):
         setattr(torch.accelerator, name, function)
     torch.nn.parallel._functions._get_stream = lambda device: None
+    torch.Tensor.record_stream = _ignoring_ours(torch.Tensor.record_stream)
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
     for owner in (torch._utils, torch.nn.parallel.data_parallel):
         owner._get_available_device_type = lambda: (
             "vgpu" if machine.count else original()
         )
+
+
+def _ignoring_ours(record_stream):
+    # a batched gradient is a plain tensor around ours, which does not take our stream
+    @functools.wraps(record_stream)
+    def wrapped(tensor, stream):
+        if not isinstance(stream, Stream):
+            record_stream(tensor, stream)
+
+    return wrapped
