@@ -185,6 +185,30 @@ def test_gradcheck_takes_a_function_across_devices(devs, ends):
     assert torch.autograd.gradgradcheck(function, x, check_fwd_over_rev=True)
 
 
+# --- errors inside of a transform
+
+
+def test_a_transform_that_does_not_fit_says_so_and_the_next_one_works(virtual):
+    (device,) = virtual(1, "1 MB")
+    with pytest.raises(torch.OutOfMemoryError, match="vgpu out of memory"):
+        hessian(curve)(torch.ones(400, device=device))
+    assert hessian(curve)(X.to(device)).shape == (4, 4)
+
+
+@pytest.mark.parametrize("transform", [grad, hessian, jacrev, jacfwd])
+def test_an_error_in_a_derivative_of_ones_own_is_raised_as_it_is(devs, transform):
+    class Fails(Cube):
+        @staticmethod
+        def backward(context, slope):
+            raise KeyError("mine")
+
+        jvp = backward
+
+    with pytest.raises(KeyError, match="mine"):
+        transform(lambda x: Fails.apply(x).sum())(X.to(devs[1]))
+    agree(devs, lambda device: hessian(curve)(X.to(device)))
+
+
 # --- models
 
 
