@@ -57,6 +57,7 @@ def serve(api) -> None:
     torch.compile = _eager(torch.compile)
     functions = torch.nn.parallel._functions
     functions._get_stream = _either(functions._get_stream, VirtualStream)
+    torch.Tensor.record_stream = _ignoring_ours(torch.Tensor.record_stream)
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
     for owner in (torch._utils, torch.nn.parallel.data_parallel):
@@ -73,6 +74,16 @@ def _either(original, own):
         return (own if machine.count else original)(*args, **kwargs)
 
     return chosen
+
+
+def _ignoring_ours(record_stream):
+    # a batched gradient is a plain tensor around ours, which does not take our stream
+    @functools.wraps(record_stream)
+    def wrapped(tensor, stream):
+        if not isinstance(stream, VirtualStream):
+            record_stream(tensor, stream)
+
+    return wrapped
 
 
 def _current_accelerator(check_available=False):
