@@ -39,6 +39,15 @@ def outcome(device, tensors, mask=None, **options):
     return [each.detach().cpu().float() for each in results], out.grad_fn.name()
 
 
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=str)
+def test_in_float32_all_digits_are_those_of_the_plain_operators(devs, options):
+    got, node = outcome(devs[1], inputs(), **options)
+    with sdpa_kernel(SDPBackend.MATH):
+        want, _ = outcome(devs[2], inputs(), **options)
+    assert node == ONE
+    assert all(map(torch.equal, got, want))
+
+
 def masks():
     torch.manual_seed(1)
     empty = torch.rand(3, 1, 24, 24) > 0.3
@@ -53,7 +62,13 @@ def masks():
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"is_causal": True}, {"scale": 0.3}, *({"mask": name} for name in masks())],
+    [
+        {},
+        {"is_causal": True},
+        {"scale": 0.3},
+        {"scale": -0.3},
+        *({"mask": name} for name in masks()),
+    ],
     ids=str,
 )
 def test_numbers_and_gradients_are_those_of_the_plain_operators(

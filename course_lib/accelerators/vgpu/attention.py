@@ -107,15 +107,26 @@ def _parts(query, key):
             yield slice(first, first + step), slice(head, head + each)
 
 
-def _scores(query, key, bias, *, causal, scale):
+# the steps are those of PyTorch's plain attention, and so are the last digits
+def _scaled(query, key, scale):
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query @ key.mT).mul_(scale)
+    half = abs(scale) ** 0.5
+    halves = math.copysign(half, scale), half
+    return query * halves[0], key.mT * half, halves
+
+
+def _weights(scores, bias, causal):
+    """The scores after their softmax; and what it divides by, as a logarithm."""
     if bias is not None:
         scores += bias
     if causal:
         kept = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
         scores.masked_fill_(kept.triu_(1), -math.inf)
-    return scores, scale
+    weights, sums = scores.softmax(-1), scores.logsumexp(-1)
+    if bias is not None:
+        # a row whose scores are all masked gives zeros
+        weights.masked_fill_((sums == -math.inf).unsqueeze(-1), 0)
+    return weights, sums
 
 
 def _dropout(like, p, random):
@@ -145,10 +156,8 @@ def _forward(query, key, value, *rest, scale=None):
     seed = torch.get_rng_state() if p else torch.zeros((), dtype=torch.int64)
     keys, values = _heads(key, query), _heads(value, query)
     for part in _parts(query, key):
-        own = query[part].float(), keys[part], _cut(bias, part)
-        scores, _ = _scores(*own, causal=causal, scale=scale)
-        sums[part] = total = scores.logsumexp(-1)
-        weights = scores.sub_(_finite(total)).exp_()
+        scaled, turned, _ = _scaled(query[part].float(), keys[part], scale)
+        weights, sums[part] = _weights(scaled @ turned, _cut(bias, part), causal)
         if p:
             weights *= _dropout(weights, p, None)
         out[part] = (weights @ values[part]).to(out.dtype)
@@ -157,38 +166,34 @@ def _forward(query, key, value, *rest, scale=None):
     return out, sums, *lengths, seed, torch.zeros((), dtype=torch.int64), None
 
 
-def _finite(sums):
-    # a row whose scores are all masked gives zeros
-    return sums.masked_fill(sums == -math.inf, 0).unsqueeze(-1)
-
-
 def _backward(grad, query, key, value, bias, wanted, out, sums, *rest, scale=None):  # noqa: PLR0917
     *_, p, causal, seed, _ = rest
     keys, values = _heads(key, query), _heads(value, query)
     grads = [torch.empty_like(t, dtype=torch.float32) for t in (query, keys, values)]
-    slope = torch.zeros_like(bias, dtype=torch.float32) if wanted[3] else None
+    bias_grad = torch.zeros_like(bias, dtype=torch.float32) if wanted[3] else None
     random = torch.Generator().set_state(seed) if p else None
     for part in _parts(query, key):
-        own = query[part].float(), keys[part], _cut(bias, part)
-        scores, factor = _scores(*own, causal=causal, scale=scale)
-        weights = scores.sub_(_finite(sums[part])).exp_()
+        scaled, turned, halves = _scaled(query[part].float(), keys[part], scale)
+        weights, _ = _weights(scaled @ turned, _cut(bias, part), causal)
         above = grad[part].float()
-        dropped = _dropout(weights, p, random) if p else 1.0
-        grads[2][part] = (weights * dropped).mT @ above
-        inner = (above @ values[part].mT).mul_(dropped)
-        inner -= (above * out[part]).sum(-1, keepdim=True)
-        inner *= weights
-        grads[0][part] = (inner @ own[1]).mul_(factor)
-        grads[1][part] = (inner.mT @ own[0]).mul_(factor)
-        if slope is not None:
-            target = _cut(slope, part)
-            target += inner.sum_to_size(target.shape)
+        slope = above @ values[part].mT
+        dropped = weights
+        if p:
+            noise = _dropout(weights, p, random)
+            dropped, slope = weights * noise, slope.mul_(noise)
+        grads[2][part] = dropped.mT @ above
+        slope = aten._softmax_backward_data(slope, weights, -1, torch.float32)
+        grads[0][part] = (slope @ turned.mT).mul_(halves[0])
+        grads[1][part] = (scaled.mT @ slope).mul_(halves[1]).mT
+        if wanted[3]:
+            target = _cut(bias_grad, part)
+            target += slope.sum_to_size(target.shape)
     groups = key.shape[1], -1
     grads[1:] = [each.unflatten(1, groups).sum(2) for each in grads[1:]]
     # in memory as the tensors are that they belong to, as CUDA's kernels write them
     given = query, key, value
     slopes = [torch.empty_like(t).copy_(g) for t, g in zip(given, grads, strict=True)]
-    return *slopes, None if slope is None else slope.to(bias.dtype)
+    return *slopes, bias_grad if bias_grad is None else bias_grad.to(bias.dtype)
 
 
 def install(kernels: torch.library.Library) -> None:
