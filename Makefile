@@ -36,7 +36,7 @@ NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its
     words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators capabilities layers mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings capabilities layers mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -70,6 +70,9 @@ bench: $(VENV)/.test $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alt
 
 operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU with the CPU, and keep the table
 	$(RUN) -m tests.operators --save
+
+nestings: $(VENV)/.test ## the same of their derivatives and batches, two deep: jvp, vjp, vmap
+	$(RUN) -m tests.nestings --save
 
 capabilities: $(VENV)/.test ## write what virtual GPUs can: docs/virtual-gpus.md
 	$(RUN) -m tests.capabilities

@@ -9,6 +9,7 @@ from benchmarks import (
     checks,
     grading,
     launching,
+    published,
     recording,
     report,
     virtual,
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "checks": checks.run,
     "grading": grading.run,
     "launching": launching.run,
+    "published": published.run,
     "recording": recording.run,
     "virtual": virtual.run,
 }
@@ -42,6 +44,14 @@ SOURCES = {
         *(f"course_lib/{name}.py" for name in _LAUNCH),
         "benchmarks/helper.py",
         "benchmarks/ranks.py",
+    ],
+    "published": [
+        *(
+            f"course_lib/accelerators/{name}"
+            for name in ("*.csv", "c*.py", "hardware.py")
+        ),
+        *("course_lib/accelerators/vgpu/*.py", "benchmarks/published.csv"),
+        *("benchmarks/modelled.py", "benchmarks/trained.py"),
     ],
     "recording": ["course_lib/tracing/ranks.py", "course_lib/tracing/profiler.py"],
     "virtual": ["course_lib/accelerators/vgpu/*.py"],

@@ -35,6 +35,7 @@ OTHERS = {
     *(
         "_arenas",
         "_asdict",
+        "_at_fork_reinit",
         "_bootstrap",
         "_clear",
         "_current_exceptions",
@@ -57,6 +58,7 @@ OTHERS = {
 UNDOCUMENTED = {
     *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
     *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
+    *("HANDLED_TYPES", "opt_ready_stream", "_extra_dispatch_keys"),
 }
 
 
@@ -138,13 +140,16 @@ def pinned_memory(devs):
 
 
 def current_device(devs):
-    """torch.Tensor.to, torch.tensor or _device_constructors is found in another way:
-    "vgpu" is device 0, or `with torch.device("vgpu:1")` makes tensors of the CPU."""
+    """torch.Tensor.to, torch.tensor, _device_constructors or _register_builtin is found
+    in another way: "vgpu" is device 0, `with torch.device("vgpu:1")` makes tensors of
+    the CPU, or torch.jit.script does not know torch.tensor."""
     with torch.vgpu.device(1):
         for x in (torch.ones(2).to("vgpu"), torch.tensor(2, device="vgpu")):
             assert x.device == devs[1]
     with torch.device("vgpu:2"):
         assert torch.tensor(2).device == torch.as_tensor([2]).device == devs[2]
+    table = torch.jit._builtins._get_builtin_table()
+    assert table[id(torch.tensor)] == "aten::tensor"
 
 
 def replaced_classes(devs):
@@ -224,6 +229,53 @@ def guard(devs):
     assert hasattr(torch._C._acc, "register_python_privateuseone_device_guard")
     own = {name for name in vars(torch._C._acc.DeviceGuard) if name[0] != "_"}
     assert own == {"type_"}
+
+
+def zero_tangents(devs):
+    """PyTorch makes the tangent of what does not change by another operator, or takes
+    no key for it: a jvp within a jvp ends the process, or gives nan at infinity."""
+    zero = torch._efficientzerotensor((2,), device=devs[1])
+    assert zero._is_zerotensor() and zero.elem.tolist() == [0, 0]
+    infinite = torch.full((2,), float("inf"), device=devs[1])
+    assert (zero * infinite).tolist() == [0, 0]
+    assert torch.func.hessian(torch.sin)(infinite[0] * 0 + 1).device == devs[1]
+
+
+def streams_of_gradients(devs):
+    """The engine says something else where a gradient is on another device, or refuses
+    it itself: our words do not appear, and may be left out."""
+
+    class Stays(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.to(devs[1])
+
+        @staticmethod
+        def backward(context, slope):
+            return slope
+
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="invalid gradient: it is on another device"):
+        Stays.apply(x).sum().backward()
+
+
+def followed(devs):
+    """make_fx no longer asks HANDLED_TYPES which tensors it follows: it takes those of
+    virtual GPUs for constants, and torch.func.linearize gives wrong numbers."""
+    from torch.fx.experimental import proxy_tensor
+
+    assert VirtualTensor in proxy_tensor.HANDLED_TYPES
+    x = torch.ones(2, device=devs[1])
+    assert torch.equal(torch.func.linearize(torch.sin, x)[1](x).cpu(), x.cpu().cos())
+
+
+def storages(devs):
+    """Storages are no longer made by UntypedStorage.__new__: one that is asked for on a
+    virtual GPU ends the process."""
+    assert issubclass(torch.UntypedStorage, torch._C.StorageBase)
+    assert torch.UntypedStorage(8).nbytes() == 8
+    with pytest.raises(NotImplementedError, match="without a tensor"):
+        torch.UntypedStorage(8, device=devs[1])
 
 
 def printing(devs):
@@ -373,13 +425,18 @@ def step_hooks(devs):
 
 
 def files(devs):
-    """torch.serialization.register_package no longer decides where a storage goes:
-    torch.load(map_location="vgpu:1") does not work."""
+    """torch.serialization.register_package or _get_restore_location no longer decides
+    where a storage goes: torch.load(map_location=...) does not work."""
     file = io.BytesIO()
     torch.save({"x": torch.ones(2)}, file)
     file.seek(0)
     found = torch.load(file, map_location="vgpu:1")["x"]
     assert found.device == devs[1] and found.tolist() == [1, 1]
+    file = io.BytesIO()
+    torch.save(torch.ones(2, device=devs[1]), file)
+    file.seek(0)
+    found = torch.load(file, map_location=lambda storage, location: storage)
+    assert found.device.type == "cpu"
 
 
 def pickles(devs):
@@ -610,6 +667,7 @@ PROBES = {
             copies,
             comm,
         ),
+        *(zero_tangents, streams_of_gradients, followed, storages),
         *(
             accelerator,
             steps_of_optimizers,

@@ -171,6 +171,7 @@ def test_a_pickled_tensor_comes_back_to_its_device(devs):
 REPLACED = {
     "torch.tensor": lambda: torch.tensor,
     "torch.as_tensor": lambda: torch.as_tensor,
+    "torch.empty": lambda: torch.empty,
     "Tensor.to": lambda: torch.Tensor.to,
     "torch.compile": lambda: torch.compile,
     "torch.Generator": lambda: torch.Generator,

@@ -72,10 +72,10 @@ def on_cpu(values):
     return [value.detach().cpu() for value in values]
 
 
-def equal(one, other):
-    """Compare what two modules hold, bit by bit."""
+def equal(one, other, off=0.0):
+    """Compare what two modules hold, bit by bit if nothing may be off."""
     one, other = on_cpu(one.state_dict().values()), on_cpu(other.state_dict().values())
-    assert_close(one, other, rtol=0, atol=0)
+    assert_close(one, other, rtol=off, atol=off)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -86,10 +86,12 @@ def test_a_model_trains_to_the_numbers_of_the_cpu(devs, name):
     want, got = built(make), built(make, devs[1])
     first = trained(want, batch, torch.optim.SGD(want.parameters(), 0.1))
     second = trained(got, batch.to(devs[1]), torch.optim.SGD(got.parameters(), 0.1))
-    assert first == second
-    equal(want, got)
+    # attention in one kernel sums in another order, as on CUDA
+    off = 1e-5 if name == "transformer" else 0.0
+    assert first == pytest.approx(second, rel=off)
+    equal(want, got, off)
     slopes = [on_cpu(p.grad for p in m.parameters()) for m in (want, got)]
-    assert_close(*slopes, rtol=0, atol=0)
+    assert_close(*slopes, rtol=off, atol=off)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)

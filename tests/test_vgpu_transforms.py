@@ -132,6 +132,20 @@ def test_gradients_are_batched_across_cpu_and_devices(devs, again):
     assert (of_x.device.type, of_weight.device) == ("cpu", devs[1])
 
 
+@pytest.mark.parametrize("output", [-1, 0])
+def test_gradients_are_batched_through_data_parallel(devs, output):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3).requires_grad_(False)
+    x = torch.rand(6, 4, requires_grad=True)
+    seeds = torch.rand(5, 6, 3)
+    (want,) = torch.autograd.grad(model(x), x, seeds, is_grads_batched=True)
+    spread = nn.DataParallel(model.to(devs[0]), devs[:2], output_device=output)
+    out = spread(x)
+    seeds = seeds.to(out.device)
+    (got,) = torch.autograd.grad(out, x, seeds, is_grads_batched=True)
+    assert_close(got, want)
+
+
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("move", ["to the CPU", "to the device"])
 def test_a_gradient_on_another_device_than_its_output_is_refused(devs, batched, move):
@@ -169,6 +183,30 @@ def test_gradcheck_takes_a_function_across_devices(devs, ends):
     forward = {"check_forward_ad": True, "check_batched_forward_grad": True}
     assert torch.autograd.gradcheck(function, x, check_batched_grad=True, **forward)
     assert torch.autograd.gradgradcheck(function, x, check_fwd_over_rev=True)
+
+
+# --- errors inside of a transform
+
+
+def test_a_transform_that_does_not_fit_says_so_and_the_next_one_works(virtual):
+    (device,) = virtual(1, "1 MB")
+    with pytest.raises(torch.OutOfMemoryError, match="vgpu out of memory"):
+        hessian(curve)(torch.ones(400, device=device))
+    assert hessian(curve)(X.to(device)).shape == (4, 4)
+
+
+@pytest.mark.parametrize("transform", [grad, hessian, jacrev, jacfwd])
+def test_an_error_in_a_derivative_of_ones_own_is_raised_as_it_is(devs, transform):
+    class Fails(Cube):
+        @staticmethod
+        def backward(context, slope):
+            raise KeyError("mine")
+
+        jvp = backward
+
+    with pytest.raises(KeyError, match="mine"):
+        transform(lambda x: Fails.apply(x).sum())(X.to(devs[1]))
+    agree(devs, lambda device: hessian(curve)(X.to(device)))
 
 
 # --- models
@@ -353,6 +391,8 @@ def tried(pipe, tensor):
         except RuntimeError as error:
             said.append(str(error).partition(":")[0])
     torch.manual_seed(0)
+    with torch.profiler.profile():
+        said.append(torch.ones(2).sum().item())
     from course_lib.accelerators.selection import devices
 
     pipe.send([said, torch.vgpu._is_in_bad_fork()])
@@ -367,7 +407,8 @@ def test_a_forked_process_may_make_devices_of_its_own(devs):
     process.start()
     assert mine.poll(60)
     said, forked = mine.recv()
-    assert said == ["Cannot re-initialize vgpu in forked subprocess"] * 5 and forked
+    refused = "Cannot re-initialize vgpu in forked subprocess"
+    assert said == [refused] * 5 + [2] and forked
     assert mine.poll(60) and mine.recv() == 2
     process.join(60)
     assert process.exitcode == 0

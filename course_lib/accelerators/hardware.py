@@ -6,7 +6,7 @@ import csv
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 
@@ -66,6 +66,7 @@ def _link(row):
 
 
 GPUS = {gpu.name: gpu for gpu in map(_gpu, _rows("gpus.csv"))}
+_SHARES = {row["name"]: row for row in _rows("shares.csv")}
 LINKS = {link.name: link for link in map(_link, _rows("links.csv"))}
 
 # other names, written as _plain writes them
@@ -86,6 +87,32 @@ def find_gpu(name: str | DataSheet) -> DataSheet:
 def find_link(name: str | Link) -> Link:
     """A link by name, `"nvlink 3.0"`, `"PCIe Gen4"` or `"InfiniBand"` (HDR)."""
     return name if isinstance(name, Link) else _find(name, LINKS, "link")
+
+
+def achievable(gpu: str | DataSheet) -> DataSheet:
+    """A GPU with the rates that training reaches, for `devices(gpu=...)`.
+
+    A data sheet states peaks; shares.csv has the shares of them that steps of known
+    networks reach on average, fitted to published figures (benchmarks/published.md).
+    Errors: UsageError for a GPU without such shares.
+    """
+    sheet = find_gpu(gpu)
+    if sheet.name not in _SHARES:
+        raise UsageError(
+            f"cannot say what the gpu {sheet.name!r:.40} achieves: shares are known for"
+            f" {', '.join(_SHARES)}."
+        )
+    shares = _SHARES[sheet.name]
+    plain, tensor = float(shares["plain"]), float(shares["tensor"])
+    slow = sheet.flops["float32"]
+    # what is not faster than float32 does not use tensor cores
+    flops = {
+        dtype: peak * (tensor if peak > slow else plain)
+        for dtype, peak in sheet.flops.items()
+    }
+    bandwidth = sheet.bandwidth * float(shares["bandwidth"])
+    source = f"{sheet.source}; shares of its rates: {shares['source']}"
+    return replace(sheet, bandwidth=bandwidth, flops=flops, source=source)
 
 
 def _plain(name):

@@ -36,6 +36,12 @@ class Device:
             allocation.taken = 0.0  # seconds of the clock that begins now
 
 
+class Current(threading.local):
+    """The index of the current device of each thread."""
+
+    index = 0
+
+
 class Machine:
     """The virtual GPUs of this process; there is one machine, which may be set up anew.
 
@@ -48,7 +54,7 @@ class Machine:
         self.options = None  # of cl.devices, for ranks that name these devices
         self.forked = False  # whether the devices are those of a parent process
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
-        self.lock, self.current = threading.RLock(), threading.local()
+        self.lock, self.current = threading.RLock(), Current()
         self.most, self.collected = usable_memory(), 0.0
 
     def set_up(
@@ -78,7 +84,7 @@ class Machine:
                 " devices, or make others here by cl.devices(n)."
             )
         if index is None:
-            index = getattr(self.current, "index", 0)
+            index = self.current.index
         if not 0 <= index < self.count:
             raise RuntimeError(
                 f"vgpu error: invalid device ordinal {index}: there are {self.count}"

@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from course_lib.accelerators.selection import devices
 from course_lib.accelerators.virtual import LAUNCH, machine
 from tests.capabilities.rows import A100, N, absent, modelled, raises, spent
 
@@ -46,6 +47,10 @@ def events(devs):
     x.add_(1)
     torch.vgpu.current_stream(2).wait_stream(torch.vgpu.current_stream(1))
     assert machine.clock.free[2] == machine.clock.free[1] > machine.clock.host
+    stop.record()
+    devices(3, quiet=True)
+    stop.synchronize()
+    assert stop.query() and machine.clock.host == 0
 
 
 @modelled(

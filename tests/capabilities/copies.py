@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from course_lib.accelerators.virtual import LAUNCH, machine
-from tests.capabilities.rows import N, absent, modelled, refused, spent
+from tests.capabilities.rows import N, absent, modelled, refused, spent, works
 
 
 @modelled(
@@ -47,15 +47,30 @@ def pinned(devs):
     assert there.to("cpu", non_blocking=True).is_pinned()
 
 
+@works(
+    "`torch.empty(3, pin_memory=True)`, also `zeros`, `ones`, `full`, `rand`, `tensor`",
+    "And `empty_like` and `zeros_like`.",
+)
+def pinned_factories(devs):
+    x = torch.ones(3, device=devs[1])
+    for made in (
+        *(torch.empty(3, pin_memory=True), torch.full((3,), 2.0, pin_memory=True)),
+        *(torch.zeros(3, pin_memory=True), torch.tensor([1], pin_memory=True)),
+        torch.empty_like(x, device="cpu", pin_memory=True),
+    ):
+        assert made.is_pinned() and made.device.type == "cpu"
+    assert not torch.zeros(3).is_pinned()
+
+
 @refused(
-    "`torch.empty(3, pin_memory=True)` and other factories",
+    "`torch.arange(3, pin_memory=True)` and other factories",
     "You should register `PrivateUse1HooksInterface`by"
     " `RegisterPrivateUse1HooksInterface` and implement `getPinnedMemoryAllocator` at"
     " the same time for PrivateUse1.",
-    "PyTorch's own words; `torch.empty(3).pin_memory()` works.",
+    "PyTorch's own words; `torch.arange(3).pin_memory()` works.",
 )
-def pinned_factory(devs):
-    return torch.empty(3, pin_memory=True)
+def other_factories(devs):
+    return torch.arange(3, pin_memory=True)
 
 
 @refused(

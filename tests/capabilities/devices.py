@@ -4,14 +4,7 @@ import torch
 from torch import nn
 
 from course_lib.accelerators.virtual import machine
-from tests.capabilities.rows import (
-    A100,
-    N,
-    absent,
-    alike,
-    refused,
-    works,
-)
+from tests.capabilities.rows import A100, N, absent, alike, raises, refused, works
 
 
 @works(
@@ -57,8 +50,8 @@ def context_without_a_number(devs):
 
 @works(
     "`torch.accelerator`",
-    "All that it offers answers for virtual GPUs, while there are any: devices,"
-    " streams, memory, `synchronize`.",
+    "All of its functions answer for virtual GPUs, while there are any: devices,"
+    " streams, memory, `synchronize`. PyTorch refuses `Graph`.",
 )
 def accelerator(devs):
     module = torch.accelerator
@@ -74,6 +67,7 @@ def accelerator(devs):
     assert module.get_memory_info(1) == (A100.memory - kept.nbytes, A100.memory)
     assert module.memory_stats(1)["allocated_bytes.all.current"] == kept.nbytes
     module.empty_cache(), module.empty_host_cache()
+    raises(module.Graph, "Graph is not supported on device type: vgpu")
     assert torch.float32 in module.get_device_capability()["supported_dtypes"]
 
 

@@ -51,6 +51,8 @@ def lazy(devs):
         return trained(model, x)
 
     alike(step, devs)
+    module = nn.LazyBatchNorm1d().vgpu(2)
+    assert module(torch.ones(2, 3, device=devs[2])).device == devs[2]
     with torch.device("vgpu:1"):
         module = nn.LazyLinear(2)
     module(torch.ones(1, 3, device=devs[1]))
@@ -125,13 +127,18 @@ def replicas(devs):
 
 @absent(
     "`torch.compile`",
-    "It leaves the model as it is, with a warning: virtual GPUs run it operator by"
-    " operator.",
+    "It leaves what works on virtual GPUs as it is and warns: they run it operator"
+    " by operator. Models on the CPU are compiled.",
 )
 def compiled(devs):
     model = nn.Linear(3, 2).to(devs[1])
     with pytest.warns(UserWarning, match="leaves the model as it is"):
         assert torch.compile(model) is model
+    double = torch.compile(backend="eager", fullgraph=True)(lambda x: 2 * x)
     with pytest.warns(UserWarning, match="operator by operator"):
-        double = torch.compile(mode="max-autotune")(lambda x: 2 * x)
-    assert double(torch.ones(2, device=devs[1])).tolist() == [2, 2]
+        assert double(torch.ones(2, device=devs[1])).tolist() == [2, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert double(torch.ones(2)).tolist() == [2, 2]
+        module = torch.compile(nn.Linear(3, 2), backend="eager")
+    assert isinstance(module, torch._dynamo.OptimizedModule)

@@ -6,10 +6,13 @@ import functools
 import warnings
 
 import torch
+from torch.jit._builtins import _register_builtin
 from torch.utils._device import _device_constructors
+from torch.utils._pytree import tree_leaves
 
 from course_lib.accelerators.vgpu.kinds import numbered
 from course_lib.accelerators.vgpu.streams import VirtualStream
+from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
 _SHARED = (
@@ -18,6 +21,10 @@ _SHARED = (
     *("max_memory_allocated", "memory_reserved", "max_memory_reserved"),
     *("reset_peak_memory_stats", "reset_accumulated_memory_stats"),
 )
+
+# those that PyTorch cannot ask for pinned memory, and that programs do
+_FACTORIES = ("empty", "full", "ones", "rand", "randn", "tensor", "zeros")
+_FACTORIES += ("empty_like", "zeros_like")
 
 
 def serve(api) -> None:
@@ -36,18 +43,21 @@ def serve(api) -> None:
         "get_device_capability": _kinds_of_numbers,
     }
     for name, own in names.items():
-        original = getattr(torch.accelerator, name)
+        original = getattr(torch.accelerator, name, own)  # another torch may lack it
         for module in (torch.accelerator, torch.accelerator.memory):
             if hasattr(module, name):
                 setattr(module, name, _either(original, own))
     # `with torch.device(...)` gives these a device, and knows them by what they are now
     _device_constructors()
-    torch.Tensor.to = _indexed(torch.Tensor.to, "Tensor.to")
-    torch.tensor = _indexed(torch.tensor, "tensor")
-    torch.as_tensor = _indexed(torch.as_tensor, "as_tensor")
+    for name in _FACTORIES:
+        _replace(name, _pinned(getattr(torch, name)))
+    for name in ("tensor", "as_tensor"):
+        _replace(name, _indexed(getattr(torch, name)))
+    torch.Tensor.to = _named(_indexed(torch.Tensor.to), "Tensor.to")
     torch.compile = _eager(torch.compile)
     functions = torch.nn.parallel._functions
     functions._get_stream = _either(functions._get_stream, VirtualStream)
+    torch.Tensor.record_stream = _ignoring_ours(torch.Tensor.record_stream)
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
     for owner in (torch._utils, torch.nn.parallel.data_parallel):
@@ -66,6 +76,16 @@ def _either(original, own):
     return chosen
 
 
+def _ignoring_ours(record_stream):
+    # a batched gradient is a plain tensor around ours, which does not take our stream
+    @functools.wraps(record_stream)
+    def wrapped(tensor, stream):
+        if not isinstance(stream, VirtualStream):
+            record_stream(tensor, stream)
+
+    return wrapped
+
+
 def _current_accelerator(check_available=False):
     return torch.device("vgpu")
 
@@ -75,19 +95,41 @@ def _kinds_of_numbers(device=None):
     return {"supported_dtypes": dtypes}
 
 
-def _indexed(original, name):
+def _replace(name, function):
+    """Let a function stand in place of `torch.name`."""
+    setattr(torch, name, _named(function, name))
+    # torch.jit knows functions by what they are
+    _register_builtin(function, f"aten::{name}")
+
+
+def _named(function, name):
+    # by this name it travels to ranks
+    function.__module__, function.__qualname__ = "torch", name
+    return function
+
+
+def _pinned(original):
+    """A factory of PyTorch that makes memory which counts as pinned."""
+
+    @functools.wraps(original)
+    def called(*args, pin_memory=False, **kwargs):
+        made = original(*args, **kwargs)
+        return made.pin_memory() if pin_memory else made
+
+    return called
+
+
+def _indexed(original):
     """A function of PyTorch in which "vgpu" without a number is the current device."""
 
     @functools.wraps(original)
     def called(*args, **kwargs):
         # without a number PyTorch takes device 0, and most often that is right
-        if getattr(machine.current, "index", 0):
+        if machine.current.index:
             args = [_numbered(value) for value in args]
             kwargs = {key: _numbered(value) for key, value in kwargs.items()}
         return original(*args, **kwargs)
 
-    # by this name it travels to ranks
-    called.__module__, called.__qualname__ = "torch", name
     return called
 
 
@@ -98,19 +140,37 @@ def _numbered(value):
 
 
 def _eager(original):
-    """`torch.compile`, which leaves a model as it is while there are virtual GPUs."""
+    """`torch.compile`, which leaves as it is what works on virtual GPUs."""
 
     @functools.wraps(original)
     def compiled(model=None, **options):
-        if not machine.count:
-            return original(model, **options)
         if model is None:
             return functools.partial(compiled, **options)
-        warnings.warn(
-            "torch.compile leaves the model as it is: virtual GPUs run it operator by"
-            " operator.",
-            stacklevel=2,
-        )
-        return model
+        if not machine.count:
+            return original(model, **options)
+        if isinstance(model, torch.nn.Module):
+            virtual = _virtual(list(model.parameters()))
+            return _as_it_is(model) if virtual else original(model, **options)
+        fast = original(model, **options)
+
+        @functools.wraps(model)
+        def chosen(*args, **kwargs):
+            run = _as_it_is(model) if _virtual((args, kwargs)) else fast
+            return run(*args, **kwargs)
+
+        return chosen
 
     return compiled
+
+
+def _virtual(tree):
+    return any(isinstance(leaf, VirtualTensor) for leaf in tree_leaves(tree))
+
+
+def _as_it_is(model):
+    warnings.warn(
+        "torch.compile leaves the model as it is: virtual GPUs run it operator by"
+        " operator.",
+        stacklevel=3,
+    )
+    return model

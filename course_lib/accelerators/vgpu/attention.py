@@ -118,11 +118,9 @@ def _scores(query, key, bias, *, causal, scale):
     return scores, scale
 
 
-def _dropout(like, p, seed):
-    """What dropout multiplies with; the same numbers for the same seed."""
-    random = torch.Generator().manual_seed(int(seed))
-    kept = torch.rand(like.shape, generator=random) >= p
-    return kept.to(like.dtype).div_(1 - p)
+def _dropout(like, p, random):
+    """What dropout multiplies with, drawn as on the CPU."""
+    return torch.empty_like(like).bernoulli_(1 - p, generator=random).div_(1 - p)
 
 
 def _cut(bias, part):
@@ -144,20 +142,19 @@ def _forward(query, key, value, *rest, scale=None):
     # heads lie side by side, as CUDA's kernels write them: no copy joins them later
     out = query.new_empty(batch, rows, heads, value.shape[3]).transpose(1, 2)
     sums = query.new_empty(batch, heads, rows, dtype=torch.float32)
-    seed = torch.randint(2**62, ()) if p else torch.zeros((), dtype=torch.int64)
+    seed = torch.get_rng_state() if p else torch.zeros((), dtype=torch.int64)
     keys, values = _heads(key, query), _heads(value, query)
-    for number, part in enumerate(_parts(query, key)):
+    for part in _parts(query, key):
         own = query[part].float(), keys[part], _cut(bias, part)
         scores, _ = _scores(*own, causal=causal, scale=scale)
         sums[part] = total = scores.logsumexp(-1)
         weights = scores.sub_(_finite(total)).exp_()
         if p:
-            weights *= _dropout(weights, p, seed + number)
+            weights *= _dropout(weights, p, None)
         out[part] = (weights @ values[part]).to(out.dtype)
-    # the rest is for sequences of several lengths, and for a GPU's random numbers
-    first, second, last = (torch.empty(0, dtype=torch.int32) for _ in range(3))
-    lengths = rows, key.shape[2]
-    return out, sums, first, second, *lengths, seed, torch.zeros_like(seed), last
+    # None is for sequences of several lengths, the rest for a GPU's random numbers
+    lengths = None, None, rows, key.shape[2]
+    return out, sums, *lengths, seed, torch.zeros((), dtype=torch.int64), None
 
 
 def _finite(sums):
@@ -170,12 +167,13 @@ def _backward(grad, query, key, value, bias, wanted, out, sums, *rest, scale=Non
     keys, values = _heads(key, query), _heads(value, query)
     grads = [torch.empty_like(t, dtype=torch.float32) for t in (query, keys, values)]
     slope = torch.zeros_like(bias, dtype=torch.float32) if wanted[3] else None
-    for number, part in enumerate(_parts(query, key)):
+    random = torch.Generator().set_state(seed) if p else None
+    for part in _parts(query, key):
         own = query[part].float(), keys[part], _cut(bias, part)
         scores, factor = _scores(*own, causal=causal, scale=scale)
         weights = scores.sub_(_finite(sums[part])).exp_()
         above = grad[part].float()
-        dropped = _dropout(weights, p, seed + number) if p else 1.0
+        dropped = _dropout(weights, p, random) if p else 1.0
         grads[2][part] = (weights * dropped).mT @ above
         inner = (above @ values[part].mT).mul_(dropped)
         inner -= (above * out[part]).sum(-1, keepdim=True)
@@ -187,16 +185,23 @@ def _backward(grad, query, key, value, bias, wanted, out, sums, *rest, scale=Non
             target += inner.sum_to_size(target.shape)
     groups = key.shape[1], -1
     grads[1:] = [each.unflatten(1, groups).sum(2) for each in grads[1:]]
-    slopes = [each.to(query.dtype) for each in grads]
+    # in memory as the tensors are that they belong to, as CUDA's kernels write them
+    given = query, key, value
+    slopes = [torch.empty_like(t).copy_(g) for t, g in zip(given, grads, strict=True)]
     return *slopes, None if slope is None else slope.to(bias.dtype)
 
 
 def install(kernels: torch.library.Library) -> None:
     """Register the operators of one kernel for the CPU's tensors, and their choice."""
     kernels.impl("scaled_dot_product_attention", attention, "AutogradPrivateUse1")
-    kernels.impl(_FORWARD.__name__, _forward, "CPU")
-    kernels.impl(_BACKWARD.__name__, _backward, "CPU")
+    register(kernels, "CPU")
     SPECIAL[aten.scaled_dot_product_attention] = _without_autograd
+
+
+def register(kernels: torch.library.Library, key: str) -> None:
+    """Register the operators of one kernel for tensors with a dispatch key."""
+    kernels.impl(_FORWARD.__name__, _forward, key)
+    kernels.impl(_BACKWARD.__name__, _backward, key)
 
 
 def _without_autograd(func, args, kwargs):

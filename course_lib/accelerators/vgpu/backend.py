@@ -25,8 +25,11 @@ from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.labels import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
-from course_lib.accelerators.vgpu.refusals import refuse_what_crashes
-from course_lib.accelerators.vgpu.refused import MOVES, REFUSED
+from course_lib.accelerators.vgpu.refusals import (
+    MOVES,
+    REFUSED,
+    refuse_what_crashes,
+)
 from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 
@@ -55,6 +58,9 @@ def install() -> None:
     attention.install(kernels)
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
+    torch._utils._get_restore_location = factories.restoring(
+        torch._utils._get_restore_location
+    )
     # optimizers then work on lists of parameters at once, as on CUDA
     optimizer._foreach_supported_types.append(VirtualTensor)
     optimizer.register_optimizer_step_pre_hook(before_step)

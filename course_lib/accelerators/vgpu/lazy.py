@@ -14,7 +14,7 @@ _materialize = _Lazy.materialize
 def serve() -> None:
     """Let lazy parameters and buffers become tensors of virtual GPUs."""
     _Lazy.to, _Lazy.materialize = _to, materialize
-    _Lazy._allowed_methods.append(torch.Tensor.to)  # ours, with the current device
+    _Lazy._allowed_methods += [torch.Tensor.to, torch.Tensor.vgpu]  # both are new
     for kind, grad in (
         (parameter.UninitializedParameter, True),
         (parameter.UninitializedBuffer, False),

@@ -125,8 +125,11 @@ def _elsewhere(named, operands, place):
     """The device that a factory is asked for; the CPU shall make the numbers."""
     if "device" not in named:
         return operands[0].block.place if operands else place
-    device, named["device"] = named["device"], CPU
-    return place if device is None else place_of(device)
+    device = named["device"]
+    if device is not None:
+        place = place_of(device)
+        named["device"] = CPU if place else device
+    return place
 
 
 def _open(value, operands, strange):
@@ -219,12 +222,12 @@ def charge(traits, place, *, done, operands):
     else:
         for tensor in operands:
             bytes += tensor.elem.nbytes
-    flops, dtype = 0, None
+    seconds = bytes / place.gpu.bandwidth
     if traits.flops is not None:
         flops = traits.flops(inner, named, out)
         dtype = first.dtype if type(first) is torch.Tensor else operands[0].dtype
-    name = rate_of(dtype, traits.switch)
-    seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=name)
+        rate = rate_of(dtype, traits.switch)
+        seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=rate)
     machine.clock.operate(place.index, seconds)
 
 

@@ -20,7 +20,8 @@ class VirtualEvent(torch.Event, metaclass=Either):
     default = staticmethod(_default)
 
     def __init__(self, device, *, enable_timing=False, **_):
-        self.where, self.timed, self.time = device, enable_timing, None
+        self.where, self.timed = device, enable_timing
+        self.time = self.clock = None
 
     @property
     def device(self):
@@ -29,22 +30,26 @@ class VirtualEvent(torch.Event, metaclass=Either):
 
     def record(self, stream=None):
         """Note when the device will have done what was launched so far."""
-        index = (stream or self).device.index
-        self.time = max(machine.clock.host, machine.clock.free[index])
+        index, self.clock = (stream or self).device.index, machine.clock
+        self.time = max(self.clock.host, self.clock.free[index])
 
     def query(self) -> bool:
         """Whether the host has seen this moment pass."""
-        return self.time is None or self.time <= machine.clock.host
+        return self._moment() <= machine.clock.host
 
     def synchronize(self):
         """Let the host wait for this moment."""
-        machine.clock.host = max(machine.clock.host, self.time or 0.0)
+        machine.clock.host = max(machine.clock.host, self._moment())
 
     def wait(self, stream=None):
         """Let the queue of a device wait for this moment."""
         index = (stream or self).device.index
         free = machine.clock.free
-        free[index] = max(free[index], self.time or 0.0)
+        free[index] = max(free[index], self._moment())
+
+    def _moment(self):
+        # one that was never recorded, or before cl.devices set the clock anew, is over
+        return self.time if self.clock is machine.clock else 0.0
 
     def elapsed_time(self, other) -> float:
         """Milliseconds from this moment to another one, modelled."""
@@ -96,7 +101,7 @@ class VirtualStream(torch.Stream, metaclass=Either):
         return hash(self.device)
 
     def __enter__(self):
-        self.before.append(machine.place(None).index)
+        self.before.append(machine.current.index)
         machine.current.index = self.device_index
         return self
 

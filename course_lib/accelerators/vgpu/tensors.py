@@ -17,6 +17,11 @@ get_data = torch._C.TensorBase.data.__get__  # the tensor without its history
 _set_data = torch._C.TensorBase.data.__set__
 
 
+@functools.cache
+def _device(index):
+    return torch.device("vgpu", index)
+
+
 class Block:
     """One storage on a device: frees its bytes when the last tensor of it dies."""
 
@@ -24,7 +29,7 @@ class Block:
 
     def __init__(self, place: Device, allocation: Allocation, key: int):
         self.place, self.allocation, self.key = place, allocation, key
-        self.device = torch.device("vgpu", place.index)
+        self.device = _device(place.index)
 
     def __del__(self):
         self.allocation.freed = machine.clock.host
