@@ -3,6 +3,7 @@
 import functools
 import io
 import pickle
+import runpy
 import sys
 import threading
 import types
@@ -131,6 +132,23 @@ def test_a_rank_pickles_by_name_what_travelled(travelled):
     (train, (case,), _), main = travelled
     stat = pickle.loads(pickle.dumps([case["stat"], train]))
     assert type(stat[0]) is main.Stat and stat[1] is train
+
+
+def test_a_process_that_starts_afresh_finds_by_name_what_travelled(
+    monkeypatch, tmp_path
+):
+    notebook = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    exec(NOTEBOOK, vars(notebook))
+    with open(tmp_path / "call", "w+b") as file:
+        payload.pack(Request(notebook.train, (), {}, [], 2, False, None), file=file)
+    monkeypatch.setenv("COURSE_LIB_CALL", str(tmp_path / "call"))
+    name = "course_lib.launching.mp_main"
+    # as multiprocessing does it
+    main = runpy.run_module(name, run_name="__mp_main__", alter_sys=True)
+    assert main["train"].__globals__["count"] == 0
+    assert [main["train"](0, 2, None), main["bump"]()] == [1, 2]
+    assert main["__spec__"].name == name  # for processes that this one starts
 
 
 def test_a_function_that_comes_back_leaves_the_variables_of_the_notebook(travelled):

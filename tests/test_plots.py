@@ -162,6 +162,9 @@ def test_the_title_says_who_computes_what_is_hidden_and_who_waits():
     first, second = title(plot_timeline(DDP)).split("\n")
     assert first == "2 ranks, 10 ms: rank 0 computes 90 % of the time, rank 1 50 %"
     assert second == "40 % of communication is hidden by compute"
+    # who waits for a message has nothing under way that could be hidden
+    more = [ms(0, "wait", "recv", 0, 9), ms(1, "wait", "send", 0, 5)]
+    assert "40 % of communication is hidden" in title(plot_timeline(trace(*DDP, *more)))
     late = trace(
         ms(0, "compute", "forward", 0, 2),
         ms(0, "wait", "barrier", 2, 10),

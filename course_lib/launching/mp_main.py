@@ -9,7 +9,7 @@ import sys
 
 from course_lib.launching import payload
 
-if __name__ == "__mp_main__" and os.environ["COURSE_LIB_CALL"]:
+if __name__ == "__mp_main__" and os.environ.get("COURSE_LIB_CALL"):
     sys.modules["__main__"] = sys.modules[__name__]  # of which it makes a copy
     with open(os.environ["COURSE_LIB_CALL"], "rb") as file:
         payload.load(file)

@@ -7,6 +7,7 @@ import os
 import sys
 from datetime import timedelta
 
+import torch.distributed
 from torch.distributed import PrefixStore, Store, TCPStore, Work
 
 from course_lib.launching.watchdog import responder
@@ -14,6 +15,7 @@ from course_lib.stacks import Frame, is_learners
 from course_lib.text import short
 
 _BARRIER = "TORCH_DIST_INIT_BARRIER"
+_C10D = os.path.dirname(torch.distributed.__file__)
 _SOON = timedelta(seconds=60)  # a store that gives up by then says so itself
 _KEPT = 16  # process groups: each holds a thread and a connection per rank
 
@@ -129,9 +131,11 @@ def _shown(call):
 
     @functools.wraps(call)
     def from_store(self, keys, *limit):
-        if not is_learners(Frame(sys._getframe(1).f_code.co_filename, 0, "")):
+        caller = sys._getframe(1).f_code.co_filename
+        if caller.startswith(_C10D):
             return call(self, keys, *limit)
-        if limit or self.timeout <= _SOON:
+        # a library's wait may end by itself
+        if limit or self.timeout <= _SOON or not is_learners(Frame(caller, 0, "")):
             return limited(call, self, keys, *limit)
         responder.start()
         with responder.awaits(f"store.{call.__name__}({short(keys)})"):
