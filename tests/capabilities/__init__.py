@@ -39,13 +39,21 @@ AREAS = {
 }
 PAGE = Path(__file__).parents[2] / "docs/virtual-gpus.md"
 HEAD = Path(__file__).with_name("head.md")
+PUBLISHED = Path(__file__).parents[2] / "benchmarks/published.md"
 
 
 def page() -> str:
     """The text of docs/virtual-gpus.md."""
     words = "\n".join(f"- *{kind}*: {meaning}." for kind, meaning in KINDS.items())
     text = HEAD.read_text(encoding="utf-8")
-    parts = [text.format(operators=_operators(), kinds=words)]
+    parts = [
+        text.format(
+            operators=_operators(),
+            transforms=_transforms(),
+            published=_published(),
+            kinds=words,
+        )
+    ]
     for title, area in AREAS.items():
         table = [_line(row) for row in ROWS if row.prove.__module__ == area.__name__]
         parts.append("\n".join([f"\n## {title}\n", _TOP, *table, ""]))
@@ -65,3 +73,31 @@ def _operators():
     rows = defined(tables.read("operators")["rows"])
     agree = sum(bool(reached) for reached, _ in rows.values())
     return f"Of its database of {len(rows)} operators, {agree} agree with the CPU."
+
+
+def _transforms():
+    """How many cases of nested transforms agree, in a sentence."""
+    rows = tables.read("nestings")["rows"].values()
+    counts = [row for row in rows if isinstance(row, dict)]
+    total = sum(sum(row.values()) for row in counts)
+    equal = sum(row["equal"] for row in counts)
+    alone = sum(row.get("refused on the device only", 0) for row in counts)
+    return (
+        f"Under jvp, vjp, vmap and two of them nested, {equal:,} of {total:,} cases"
+        f" equal the CPU's, and {alone} are refused by virtual GPUs alone. The CPU"
+        " refuses most of the others, too. None ends the process or gives other"
+        " numbers."
+    )
+
+
+def _published():
+    """How far modelled throughputs are from published ones, in two sentences."""
+    lines = PUBLISHED.read_text(encoding="utf-8").splitlines()
+    peaks, fitted = (
+        [line.partition(": ")[2] for line in lines if line.startswith(f"{name}: ")][-1]
+        for name in ("At peaks", "Achievable")
+    )
+    return (
+        f"At the peaks: {peaks} With five shares of the peaks, fitted to other figures:"
+        f" {fitted}"
+    )

@@ -118,3 +118,24 @@ def mixture(devs):
 )
 def beyond(devs):
     return torch.ones(2, device="vgpu:3")
+
+
+class _OnDevice(list):
+    """A data set whose samples are on a device."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(index) * 2
+
+
+@refused(
+    "the devices of its parent in a forked process, as a worker of a DataLoader",
+    "Cannot re-initialize vgpu in forked subprocess: keep what it works on on the CPU"
+    " and move it to the device in the process that made the devices, or make others"
+    " here by cl.devices(n).",
+)
+def forked(devs):
+    samples = _OnDevice([torch.ones(2, device=devs[1])])
+    loader = torch.utils.data.DataLoader(
+        samples, num_workers=1, multiprocessing_context="fork"
+    )
+    next(iter(loader))

@@ -38,6 +38,30 @@ def layers(devs):
 
 
 @works(
+    "`torch.func.grad`, `jvp`, `vjp`, `vmap`, `hessian`, `jacfwd`, nested",
+    "Also forward-mode AD, batched gradients and double backward: `make nestings`"
+    " compares all operators and modules.",
+)
+def transforms(devs):
+    def curved(device):
+        return torch.func.hessian(lambda x: (x.sin() * x.prod()).sum())(
+            torch.linspace(0.5, 1.5, 4).to(device)
+        )
+
+    alike(curved, devs)
+    model = nn.Linear(3, 2).to(devs[1])
+    x = torch.randn(5, 3, device=devs[1])
+
+    def loss(params, row):
+        return torch.func.functional_call(model, params, (row,)).square().sum()
+
+    params = {name: p.detach() for name, p in model.named_parameters()}
+    each = torch.func.vmap(torch.func.grad(loss), (None, 0))(params, x)
+    model(x).square().sum().backward()
+    assert_close(each["weight"].sum(0), model.weight.grad)
+
+
+@works(
     "`nn.LazyLinear`, `nn.LazyConv2d`, `nn.LazyBatchNorm2d`",
     "They get their shape in the first forward, on the device of the module.",
 )
