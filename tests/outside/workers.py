@@ -1,5 +1,6 @@
 """Processes that a rank starts find the notebook's classes and functions."""
 
+import importlib
 import io
 import multiprocessing
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ import course_lib as cl
 
 with open("executed", "a") as file:
     file.write("x")
+with open("halving.py", "w") as file:
+    file.write("def half(number):\n    return number / 2\n")
 started = [0]
 
 
@@ -53,9 +56,10 @@ def load(rank, world_size, method):
     mine = Stat(rank, torch.cat(list(loader)).tolist())
     with multiprocessing.get_context(method).Pool(1) as pool:
         powers = pool.map(square, mine.samples[:3])
+        halves = pool.map(importlib.import_module("halving").half, powers)
     stats = [None] * world_size
     dist.all_gather_object(stats, mine)
-    return stats, powers, started[0]
+    return stats, powers, halves, started[0]
 
 
 def keep(rank, world_size):
@@ -69,11 +73,12 @@ def keep(rank, world_size):
 # a process that starts afresh imports PyTorch: of these there are few
 for method, world_size in (("fork", 2), ("spawn", 1), ("forkserver", 1)):
     results = cl.launch(load, method, world_size=world_size)
-    for rank, (stats, powers, count) in enumerate(results):
+    for rank, (stats, powers, halves, count) in enumerate(results):
         assert [type(stat) for stat in stats] == [Stat] * world_size
         samples = [number for stat in stats for number in stat.samples]
         assert sorted(samples) == [n * n for n in range(16)]
         assert powers == [n * n for n in stats[rank].samples[:3]]
+        assert halves == [n / 2 for n in powers]  # by a module beside the notebook
         assert count == 0  # what its processes do to a global is theirs
 assert list(cl.launch(keep, world_size=1)) == [(True, True)]
 with open("executed") as file:
