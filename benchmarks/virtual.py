@@ -9,11 +9,16 @@ from benchmarks import report
 
 ROUNDS = 9
 COUNT = 2000  # calls of an operator in a round
+_SMALL = "lessons 02, 03: the small network, batch 64"
 _INTRODUCTION = """# Virtual GPUs
 
 The same operators and training steps (forward, backward, optimizer) on the CPU and on
 a virtual GPU, whose ledger and clock are always on; inside of `with cl.trace()`, too.
 One thread, alternating in {} rounds: median of a round's mean (smallest to largest).
+"""
+_FLOOR = """\
+The small network's step on a class of tensors that only wraps, without bytes, clock or
+checks, takes {:.2f} times as long as on the CPU: no virtual GPU in Python is faster.
 """
 _PROFILE = """\
 Above 1.1 times, PyTorch's profiler (2026-11-21) says why: between large operators,
@@ -74,7 +79,7 @@ def models():
         "lesson 02: convolutions of 64 × 64, batch 256": convolutions(8, 256, 8),
         "lesson 03: 6 layers of 1024, batch 64": wide(1024, 64),
         "lesson 03: convolutions, 64 channels, batch 512": convolutions(64, 512),
-        "lessons 02, 03: the small network, batch 64": small(64, 64),
+        _SMALL: small(64, 64),
         "a transformer, 2 layers of 256, batch 16": transformer(256, 16),
     }
 
@@ -98,7 +103,7 @@ def run(rounds: int | None = None) -> str:
     parts.append(
         report.table(_HEAD, [_row(*case, rounds) for case in models().items()])
     )
-    parts.append(_PROFILE)
+    parts += [_floor(rounds), _PROFILE]
     return "\n".join([_INTRODUCTION.format(rounds), *parts, report.conditions()])
 
 
@@ -124,11 +129,62 @@ def _row(name, case, rounds):
     return [name, _micro(plain), _micro(virtual), *cells]
 
 
+def _floor(rounds):
+    """What a tensor class in Python costs that does nothing but wrap another tensor."""
+    model, shape = models()[_SMALL]
+    steps = [_step(copy.deepcopy(model), shape, "cpu"), _bare_step(model, shape)]
+    plain, bare = _alternate(steps, 30, rounds)
+    ratio = statistics.median(bare) / statistics.median(plain)
+    return _FLOOR.format(ratio)
+
+
+def _bare_step(model, shape):
+    """A training step on tensors that wrap those of the CPU, and do no more."""
+    import torch
+    from torch.optim import optimizer
+
+    class Bare(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+            given = [opened(value) for value in args]
+            out = func(*given, **kwargs) if kwargs else func(*given)
+            if type(out) is not torch.Tensor:
+                return out
+            return args[0] if out is given[0] else wrapped(out)
+
+    def opened(value):
+        if type(value) is Bare:
+            return value.inner
+        return [opened(one) for one in value] if type(value) is list else value
+
+    def wrapped(inner):
+        shape = inner.size(), inner.stride(), inner.storage_offset()
+        kind = None, inner.dtype, inner.layout, inner.device
+        tensor = torch.Tensor._make_wrapper_subclass(Bare, *shape, *kind)
+        tensor.inner = inner
+        return tensor
+
+    optimizer._foreach_supported_types.append(Bare)
+    model = copy.deepcopy(model)
+    for module in model:
+        for name, parameter in list(module.named_parameters()):
+            setattr(module, name, torch.nn.Parameter(wrapped(parameter.detach())))
+    return _trained(model, wrapped(torch.rand(shape)), foreach=True)
+
+
 def _step(model, shape, device):
     import torch
 
-    model, x = model.to(device), torch.rand(shape).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    return _trained(model.to(device), torch.rand(shape).to(device))
+
+
+def _trained(model, x, **options):
+    """A step of SGD with momentum, on the same batch each time."""
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **options)
 
     def step():
         optimizer.zero_grad()
