@@ -36,7 +36,7 @@ NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its
     words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators layers mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings capabilities layers mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -65,11 +65,17 @@ quick: $(VENV)/.test ## the same without the browser, the faults and the slow te
 grade: $(VENV)/.grade ## grade your exercises; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
 	$(RUN) -m course_lib grade $(if $(ARGS),$(ARGS),exercises)
 
-bench: $(VENV)/.bench $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alternatives; one of them: make bench ARGS=grading
+bench: $(VENV)/.test $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alternatives; one of them: make bench ARGS=grading
 	$(RUN) -m benchmarks $(ARGS)
 
 operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU with the CPU, and keep the table
 	$(RUN) -m tests.operators --save
+
+nestings: $(VENV)/.test ## the same of their derivatives and batches, two deep: jvp, vjp, vmap
+	$(RUN) -m tests.nestings --save
+
+capabilities: $(VENV)/.test ## write what virtual GPUs can: docs/virtual-gpus.md
+	$(RUN) -m tests.capabilities
 
 layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
 	$(RUN) -m tests.layers
@@ -93,8 +99,7 @@ try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSI
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
 $(VENV)/.grade: EXTRA := [grade]
-$(VENV)/.bench: EXTRA := [bench]
-$(VENV)/.setup $(VENV)/.test $(VENV)/.grade $(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.setup $(VENV)/.test $(VENV)/.grade: $(VENV)/.made pyproject.toml constraints.txt
 ifeq ($(CPU),1)
 # torch alone: that index lacks the exact versions of everything else
 	@$(HAS_TORCH) || $(PY) -m pip install --no-deps -c constraints.txt \

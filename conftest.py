@@ -61,6 +61,7 @@ LONG = {
     "tests/faults/test_7_output.py": 17,
     "notebooks/02_gradient_accumulation.ipynb": 17,
     "tests/test_vgpu_operators.py": 16,
+    "tests/test_vgpu_nestings.py": 15,
     "tests/test_grading_cluster.py": 15,
 }
 ALIKE = "prints-alike"  # a tag: all cells of a lesson with it print the same

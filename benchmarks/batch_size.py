@@ -21,7 +21,10 @@ RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
 SEEDS = 12
 WARM_UP = {"seeds": 60, "steps": 200}
 # of the lesson, by id: what the studies need of it
-CELLS = ("setup", "through", "data", "plain", "stack", "steep", "warming", "sharpness")
+CELLS = ("setup", "through", "data", "plain", "stack", "steep", "warming", "at-loss")
+LEVELS = (0.1, 0.03, 0.01)  # of the training loss
+# after which every seed of each setting has met the last level
+STEPS = {1024: (3600, 3300, 900), 256: (1300, 1250, 400)}
 _INTRODUCTION = """# Batch size and generalization
 
 Lesson 06 shows these studies beside the smaller ones that it runs. The study of steps
@@ -88,7 +91,7 @@ def steps_to_target(lesson: dict):
 
 
 def generalization(lesson: dict) -> dict:
-    """Errors and sharpness at equal training loss, and errors with wrong labels."""
+    """Errors at equal training loss, and with wrong labels; losses after a warm-up."""
     import torch
 
     train = lesson["train_set"].tensors
@@ -100,7 +103,7 @@ def generalization(lesson: dict) -> dict:
     noisy = images, torch.where(wrong, chance, labels)
     return {
         "where": _where(),
-        "digits": _equal_loss(lesson, train),
+        "1024 digits": _equal_loss(lesson, train),
         "256 digits": _equal_loss(lesson, few),
         "wrong labels": _wrong_labels(lesson, noisy),
         "warm-up": _warm_up(lesson),
@@ -117,17 +120,14 @@ def _settings(lesson, count):
 
 
 def _equal_loss(lesson, data):
-    found = {}
-    for name, setting in _settings(lesson, len(data[1])).items():
-        target = {"target": ("train_loss", 0.01), "seeds": 24, "steps": 8000}
-        runs = _sweep(lesson, data, setting, **target)
-        assert runs.reached.all(), (name, runs)
-        weights = {key: w[0] for key, w in runs.weights.items()}
-        found[name] = {
-            "val_error": _rounded(100 * runs.final["val_error"][0]),
-            "sharpness": _rounded(lesson["sharpness"](weights)),
-            "steps": runs.ended[0].tolist(),
-        }
+    """Validation errors of each seed where it meets a level, between two looks."""
+    found, count = {}, len(data[1])
+    for (name, setting), steps in zip(_settings(lesson, count).items(), STEPS[count]):
+        curves = _sweep(lesson, data, setting, seeds=24, steps=steps).curves
+        losses, errors = (curves[key][:, 0] for key in ("train_loss", "val_error"))
+        assert (losses <= LEVELS[-1]).any(0).all(), name
+        levels = {f"{n}": lesson["at_loss"](n, losses, 100 * errors) for n in LEVELS}
+        found[name] = {level: _rounded(row) for level, row in levels.items()}
     return found
 
 

@@ -3,7 +3,6 @@
 import linecache
 import os
 import re
-import site
 import sys
 import sysconfig
 from typing import NamedTuple
@@ -20,19 +19,21 @@ class Frame(NamedTuple):
 
 
 def _library_folders():
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = {sysconfig.get_path(name) for name in names} | {os.path.dirname(__file__)}
-    folders |= {*site.getsitepackages(), site.getusersitepackages()}
     # a virtual environment's stdlib is that of the Python it was made from
-    return tuple(os.path.join(folder, "") for folder in folders if folder)
+    stdlib = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    folders = stdlib | {os.path.dirname(__file__)}
+    return tuple(os.path.join(folder, "") for folder in folders)
 
 
 _LIBRARIES = _library_folders()
+# wherever that is: one environment can lie on top of another
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 
 def is_learners(frame: Frame) -> bool:
     """True for a line the learner wrote: a cell, a script, a module of their own."""
-    return not frame.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
+    library = frame.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
+    return not (library or _INSTALLED.search(frame.file))
 
 
 def place(frame: Frame) -> str:

@@ -41,15 +41,14 @@ def small(monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Every sweep with two seeds and thirty steps, or until any loss."""
+    """Every sweep with two seeds and thirty steps, to losses soon met."""
     sweep = batch_size._sweep
 
-    def few(lesson, data, setting, *, target=None, **_):
-        easy = target and (target[0], 100)
-        options = {"seeds": 2, "steps": 30, "target": easy}
-        return sweep(lesson, data, setting, **options)
+    def few(lesson, data, setting, **_):
+        return sweep(lesson, data, setting, seeds=2, steps=30)
 
     monkeypatch.setattr(batch_size, "_sweep", few)
+    monkeypatch.setattr(batch_size, "LEVELS", (2.25, 2.2))
     monkeypatch.setattr(batch_size, "WARM_UP", {"seeds": 5, "steps": 3})
 
 
@@ -101,15 +100,29 @@ def test_the_time_of_all_batch_sizes_is_their_sum(lesson, small, monkeypatch):
 def test_generalization_outlives_its_run_as_json(lesson, quick):
     gap = batch_size.generalization(lesson)
     assert json.loads(study.rows_of(gap)) == gap
-    assert {"where", "digits", "256 digits", "wrong labels", "warm-up"} == gap.keys()
+    assert {
+        "where",
+        "1024 digits",
+        "256 digits",
+        "wrong labels",
+        "warm-up",
+    } == gap.keys()
     assert all(len(losses) == 5 for losses in gap["warm-up"].values())
-    for name, count in (("digits", "1,024"), ("256 digits", "256")):
+    for name, count in (("1024 digits", "1,024"), ("256 digits", "256")):
         settings = ["batch 8, rate 0.25", f"all {count}, rate 0.25"]
         assert list(gap[name]) == [*settings, f"all {count}, warm-up to 1"]
         for row in gap[name].values():
-            assert {len(row[part]) for part in row} == {2}
+            assert list(row) == ["2.25", "2.2"]
+            assert {len(errors) for errors in row.values()} == {2}
     for row in gap["wrong labels"].values():
         assert len(row["steps"]) == len(row["val_error"]) == len(row["train_loss"])
+
+
+def test_between_two_looks_at_a_curve_lies_a_straight_line(lesson):
+    losses = torch.tensor([[2.0, 3.0], [1.0, 2.0], [3.0, 1.0]])
+    errors = torch.tensor([[10.0, 30.0], [6.0, 20.0], [9.0, 12.0]])
+    assert lesson["at_loss"](1.5, losses, errors).tolist() == [8.0, 16.0]
+    assert lesson["at_loss"](1.0, losses, errors).tolist() == [6.0, 12.0]
 
 
 def test_a_report_comes_with_the_two_studies_of_the_lesson(folder, small, monkeypatch):

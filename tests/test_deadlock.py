@@ -82,6 +82,12 @@ def test_a_collective_that_a_rank_has_not_called_is_named():
     assert "Collective 2 differs: ranks 0, 2 call barrier, rank 1 calls none" in text
 
 
+def test_a_key_that_nobody_sets_is_named():
+    states = [waits(0, "store.get('k')"), waits(1, "barrier", calls=called("barrier"))]
+    text = explain.reason([*states, RankState(2, "returned")])
+    assert text.startswith("rank 0 waits for a key that no rank has set. Look for its")
+
+
 def test_a_group_of_its_own_is_named():
     groups = {"1": [0, 1]}
     a, c = called("barrier", group="1"), called("all_reduce f32[1]", group="1")

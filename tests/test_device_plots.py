@@ -250,13 +250,19 @@ def test_the_peak_is_marked_and_told_with_its_device_time_and_kind():
     assert peak.get_xydata() == pytest.approx(np.array([[1, 8]]))
     first, second = title(ax).split("\n")
     assert first == "vgpu:0 peaks at 8 kB after 1 ms, 75 % of it activations"
-    assert second == "of 2 devices it is the fullest, the least peaks at 1.5 kB"
+    assert second == "the fullest of 2 devices, the least peaks at 1.5 kB"
 
 
 def test_a_peak_of_no_duration_counts():
     taken = changes("0 0 parameters 100", "1 0 activations 900", "1 0 activations -900")
     ax = plot_memory_over_time(taken)
     assert title(ax) == "vgpu:0 peaks at 1 kB after 1 ms, 90 % of it activations"
+
+
+def test_what_is_freed_and_taken_at_once_leaves_no_dip():
+    swapped = changes("0 0 gradients 900", "1 0 gradients -900", "1 0 gradients 800")
+    (line, *_) = plot_memory_over_time(swapped).lines
+    assert line.get_ydata().tolist() == [900, 800, 800]
 
 
 def test_a_window_starts_with_what_is_held_there():

@@ -37,6 +37,8 @@ def test_installed_code_is_not_the_learners():
     assert not is_learners(Frame(LIBRARY, 1, "linear"))
     assert not is_learners(Frame(errors.__file__, 1, "place"))
     assert not is_learners(Frame(linecache.__file__, 1, "getline"))
+    assert not is_learners(Frame("/opt/torch/lib/site-packages/torch/x.py", 1, "f"))
+    assert not is_learners(Frame("/usr/lib/python3/dist-packages/numpy/x.py", 1, "f"))
     assert is_learners(Frame("/tmp/ipykernel_7/1234.py", 1, "train"))
     assert is_learners(Frame("/home/ada/train.py", 1, "train"))
 

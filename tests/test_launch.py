@@ -75,12 +75,13 @@ def test_a_seed_reads_no_source_of_pytorch():
 
 
 def test_the_environment_is_that_of_torchrun():
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    names += "MASTER_ADDR", "MASTER_PORT"
     results = launch(
         lambda rank, world_size: [os.environ[n] for n in names], world_size=2
     )
-    assert [values[:3] for values in results] == [["0", "0", "2"], ["1", "1", "2"]]
-    assert results[0][3:] == results[1][3:]
+    assert [values[:4] for values in results] == [[*"0022"], [*"1122"]]
+    assert results[0][4:] == results[1][4:]
 
 
 def test_every_launch_gets_fresh_processes():
@@ -101,9 +102,32 @@ def test_random_numbers_differ_between_ranks():
     assert all(mine != other for mine, other in zip(*results))
 
 
-def test_a_rank_has_one_thread():
-    results = launch(lambda rank, world_size: torch.get_num_threads(), world_size=2)
-    assert list(results) == [1, 1]
+def threads(rank, world_size):
+    import scipy.linalg  # noqa: F401  which brings another library of its own
+    import threadpoolctl
+
+    pools = {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+    return pools | {torch.get_num_threads()}, os.environ["OMP_NUM_THREADS"]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_rank_has_one_thread_and_so_has_what_it_starts(monkeypatch, plain):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if plain:
+        monkeypatch.setenv("COURSE_LIB_PLAIN", "1")
+    results = launch(threads, world_size=2)
+    assert list(results) == [({1}, "1")] * 2
+    assert "one thread each" in repr(results)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_rank_has_as_many_threads_as_the_learner_set(monkeypatch, plain):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    if plain:
+        monkeypatch.setenv("COURSE_LIB_PLAIN", "1")
+    results = launch(threads, world_size=1)
+    assert list(results) == [({2}, "2")]
+    assert "2 threads each" in repr(results)
 
 
 def test_the_folder_and_the_variables_of_the_notebook_are_taken_on(
@@ -508,6 +532,54 @@ def test_a_trace_holds_the_events_of_every_rank():
     calls = [e for e in trace if (e.kind, e.name) == ("communicate", "all_reduce")]
     assert [e.bytes for e in calls] == [4000, 4000]
     assert trace.source.startswith("measured: 2 ranks on the CPU")
+
+
+def test_a_trace_of_two_training_steps_holds_these():
+    def train(rank, world_size):
+        dist.init_process_group("gloo")
+        model = torch.nn.Linear(2, 2)
+        for _ in range(4):
+            dist.barrier()
+            model(torch.ones(2)).sum().backward()
+
+    trace = launch(train, world_size=2, trace=range(1, 3)).trace
+    names = [event.name for event in trace.select(rank=1)]
+    # a rank may be in its first step before the other begins
+    assert 1 <= names.count("backward") <= 2
+    assert trace.source.endswith(", from training step 1 on")
+
+
+@pytest.mark.parametrize("steps", [range(3, 3), range(0, 9, 2), range(-1, 2)])
+def test_a_trace_of_no_training_steps_is_refused(steps):
+    with pytest.raises(UsageError, match="trace=range.*range.3, 5. are 3 and 4"):
+        launch(train_nothing, trace=steps)
+
+
+def train_nothing(rank, world_size):
+    pass
+
+
+def test_a_rank_waits_for_a_message_until_it_is_sent():
+    def late(rank, world_size):
+        dist.init_process_group("gloo")
+        dist.barrier()
+        if rank == 0:
+            time.sleep(0.3)
+            return dist.send(torch.ones(2), 1)
+        work, x = dist.irecv(torch.ones(2), 0), torch.ones(200, 200)
+        until = time.monotonic() + 0.1
+        while time.monotonic() < until:
+            x = x @ x
+        return work.wait()
+
+    trace = launch(late, world_size=2, trace=True).trace
+    (wait,) = trace.select(1, "wait", "recv")
+    assert wait.duration > 0.25
+    (send,), (recv,) = (
+        trace.select(kind="communicate", name=n) for n in ("send", "recv")
+    )
+    assert wait.stop == recv.start == send.start and recv.stop == send.stop
+    assert trace.overlap(1) < 0.05 < trace.time(1, "compute")
 
 
 def test_without_trace_there_is_none():

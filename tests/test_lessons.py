@@ -4,6 +4,7 @@ That every cell runs, and that what it then shows has texts for screen readers, 
 proven by nbval, which this test run applies to notebooks/.
 """
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -11,7 +12,10 @@ import pytest
 
 from course_lib.authoring import execute
 
-LESSONS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parent.parent
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+FOLDERS = "notebooks", "exercises", "solutions"
+KINDS = ".ipynb", ".py"
 
 
 @pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
@@ -57,3 +61,13 @@ def test_every_stored_figure_has_text_for_screen_readers(lesson):
     figures = [d for d in data if "image/png" in d]
     assert figures
     assert all("<img alt=" in "".join(d.get("text/html", "")) for d in figures)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_rank_counts_the_gpus_of_its_own_machine(folder):
+    files = (path for path in (ROOT / folder).rglob("*") if path.suffix in KINDS)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in files}
+    assert texts
+    # false on 2 machines of 8 GPUs, whose 16 ranks would all fall to gloo
+    everywhere = re.compile(r"device_count\(\) >= (max\(2, )?world_size")
+    assert not [name for name, text in texts.items() if everywhere.search(text)]

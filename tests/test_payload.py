@@ -2,8 +2,12 @@
 
 import functools
 import io
+import pickle
+import sys
 import threading
+import types
 
+import cloudpickle
 import pytest
 import torch
 
@@ -72,6 +76,68 @@ def test_pytorch_saves_what_has_tensors_and_that_alone(monkeypatch, value, saved
     monkeypatch.setattr(payload, "_save", save)
     assert type(there_and_back(value)) is type(value)
     assert bool(calls) == saved
+
+
+NOTEBOOK = """
+from collections import OrderedDict
+count = 0
+
+class Stat:
+    pass
+
+class Unused:
+    pass
+
+def bump():
+    global count
+    count += 1
+    return count
+
+def train(rank, world_size, stat):
+    return bump()
+"""
+
+
+@pytest.fixture
+def travelled(monkeypatch):
+    """A call of the notebook's `train` as a rank reads it; the `__main__` there."""
+    sides = [types.ModuleType("__main__") for _ in range(2)]
+    monkeypatch.setitem(sys.modules, "__main__", sides[0])
+    exec(NOTEBOOK, vars(sides[0]))
+    notebook, file = sides[0], io.BytesIO()
+    args = [{"stat": notebook.Stat(), "x": torch.ones(2)}]
+    asked = Request(notebook.train, args, {}, ["stat"], 2, trace=False, timeout=None)
+    payload.pack(asked, file=file)
+    monkeypatch.setitem(sys.modules, "__main__", sides[1])
+    # as in another process, where no class of the notebook is known yet
+    monkeypatch.setattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", {})
+    file.seek(0)
+    return payload.load(file), sides[1]
+
+
+def test_what_travels_is_in_the_main_of_the_rank(travelled):
+    (train, (case,), _), main = travelled
+    assert main.train is train and main.bump is train.__globals__["bump"]
+    assert type(case["stat"]) is main.Stat
+    assert not hasattr(main, "Unused")
+
+
+def test_functions_share_the_variables_of_the_main_of_the_rank(travelled):
+    (train, _, _), main = travelled
+    assert [train(0, 2, None), main.bump(), main.count] == [1, 2, 2]
+
+
+def test_a_rank_pickles_by_name_what_travelled(travelled):
+    (train, (case,), _), main = travelled
+    stat = pickle.loads(pickle.dumps([case["stat"], train]))
+    assert type(stat[0]) is main.Stat and stat[1] is train
+
+
+def test_a_function_that_comes_back_leaves_the_variables_of_the_notebook(travelled):
+    (train, _, _), main = travelled
+    main.bump()
+    back = there_and_back(train)
+    assert back(0, 2, None) == 2 and main.count == 1
 
 
 def refusal(fn, *args, names=()):

@@ -2,11 +2,13 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch.nn.modules import module as modules
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.launching.launcher import launch
 from course_lib.tracing import profiler as marks
@@ -163,10 +165,12 @@ def test_every_library_name_becomes_the_word_of_pytorch(name, word):
 
 
 def test_a_message_takes_its_bytes_from_the_send_that_made_it():
-    messages = [span("message", 0, 1, 20), span("message", 2, 3, 28)]
-    runs = [run(2.5, 4, name="gloo:recv"), run(0.5, 1, name="gloo:send")]
+    messages = [span("0 to 1", n, n + 1, 20 + n) for n in (0, 2)] + [span("", 4, 5, 9)]
+    starts = {0.5: "gloo:send", 2.5: "gloo:send", 4.5: "gloo:recv"}
+    runs = [run(start, start + 1, name=name) for start, name in starts.items()]
+    sends = [("send", "0 to 1", number, size) for number, size in ((1, 20), (2, 22))]
     found = marks.communication(runs, [], messages)
-    assert identities(found) == [("send", None, 0, 20), ("recv", None, 0, 28)]
+    assert identities(found) == [*sends, ("recv", None, 0, 9)]
 
 
 def test_calls_without_a_flight_recorder_are_counted_by_name():
@@ -193,6 +197,19 @@ def test_forward_backward_and_optimizer_are_regions():
     regions = ("forward", "backward", "optimizer")
     names = [mark.name for mark in recording.events if mark.name in regions]
     assert list(dict.fromkeys(names)) == list(regions)
+
+
+def test_a_step_is_a_region_in_a_dispatch_mode_too():
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            return operator(*args, **(kwargs or {}))
+
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with ranks.record() as recording, Watch():
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+    assert "optimizer" in [mark.name for mark in recording.events]
 
 
 def test_an_exception_passes_and_what_was_recorded_stays():
@@ -225,24 +242,127 @@ def test_hooks_and_patches_are_gone_afterwards():
     assert patched() == before
 
 
+def names_of(recording, *kinds):
+    return [mark.name for mark in recording.events if mark.kind in kinds]
+
+
 def test_a_recording_over_its_limit_is_cut_and_says_so():
     with ranks.record(limit=10) as recording:
         for _ in range(30):
             torch.ones(64, 64) @ torch.ones(64, 64)
     assert [mark.kind for mark in recording.events][-1] == "cut"
-    assert ", cut after" in merge({0: recording.events}, "measured").source
+    with pytest.warns(UserWarning, match="limit of 10 operators.*trace=range"):
+        trace = merge({0: recording.events}, "measured")
+    assert trace.source.endswith(" s (10 operators)")
 
 
-def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch):
+@pytest.fixture
+def step():
+    """A training step, of fewer than 100 raw operators."""
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def run():
+        model(torch.ones(2)).sum().backward()
+        optimizer.step()
+
+    run()  # the first has more of them
+    return run
+
+
+def test_what_comes_before_training_is_left_out_first(step):
+    x = torch.ones(2)
+    with ranks.record(limit=500) as recording:
+        for _ in range(600):
+            x = x + 1
+        for _ in range(3):
+            step()
+    assert names_of(recording, "begin", "cut") == ["training step 0"]
+    assert names_of(recording, "compute").count("backward") == 3
+    trace = merge({0: recording.events}, "measured")
+    assert trace.source == "measured, from training step 0 on"
+    assert trace.events[0].name == "forward" and trace.events[0].start == 0.0
+
+
+def test_a_first_step_in_which_much_is_compiled_is_left_out_too(step):
+    with ranks.record(limit=500) as recording:
+        step()
+        for _ in range(600):
+            torch.ones(2)
+        for _ in range(20):
+            step()
+    assert names_of(recording, "begin", "cut") == ["training step 1", "500 operators"]
+    assert names_of(recording, "compute").count("backward") > 2
+
+
+def test_a_short_way_to_the_first_step_stays(step):
+    with ranks.record(limit=500) as recording:
+        for _ in range(40):
+            step()
+    assert names_of(recording, "begin", "cut") == ["500 operators"]
+
+
+def test_chosen_steps_alone_are_recorded(step):
+    with ranks.record(steps=[2, 3]) as recording:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+        for _ in range(6):
+            step()
+    assert names_of(recording, "begin", "cut") == ["training step 2"]
+    names = names_of(recording, "compute")
+    assert [names.count(name) for name in ("forward", "backward", "mm")] == [2, 2, 0]
+
+
+def test_steps_that_never_come_are_told(step):
+    told = pytest.warns(UserWarning, match="step 7 never came, the last of 2 is 1")
+    with told, ranks.record(steps=[7]) as recording:
+        step()
+        step()
+    assert recording.events == ()
+
+
+def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch, step):
+    with ranks.record() as recording:
+        step()
+        step()
+        monkeypatch.setattr(ranks, "SECONDS", 0.0)
+        step()
+    assert names_of(recording, "compute").count("forward") == 2
+    last = recording.events[-1]
+    assert (last.kind, last.name) == ("cut", "0 s")
+
+
+def test_a_recording_that_is_late_before_training_begins_anew(monkeypatch, step):
+    monkeypatch.setattr(ranks, "SECONDS", 0.2)
+    with ranks.record() as recording:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+        time.sleep(0.3)
+        for _ in range(3):
+            step()
+    assert names_of(recording, "begin", "cut") == ["training step 0"]
+    names = names_of(recording, "compute")
+    assert names.count("backward") == 3 and "mm" not in names
+
+
+def test_a_recording_does_not_begin_anew_for_ever(monkeypatch):
+    monkeypatch.setattr(ranks, "SECONDS", 0.0)
     model = torch.nn.Linear(2, 2)
     with ranks.record() as recording:
-        model(torch.ones(2))
-        monkeypatch.setattr(ranks, "SECONDS", 0.0)
-        model(torch.ones(2))
-        model(torch.ones(2))
-    kinds = [(mark.kind, mark.name) for mark in recording.events]
-    assert kinds.count(("compute", "forward")) == 1
-    assert kinds[-1] == ("cut", "")
+        for _ in range(6):
+            model(torch.ones(2))
+    assert names_of(recording, "begin", "cut") == ["training step 0", "0 s"]
+    assert names_of(recording, "compute").count("forward") == 1
+
+
+def test_a_compiler_does_not_see_the_recorder(step):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ranks.record() as recording:
+            compiled(torch.ones(2)).sum().backward()
+    assert not torch._dynamo.utils.counters["graph_break"]
+    names = names_of(recording, "compute")
+    assert "forward" in names and "backward" in names
 
 
 def test_a_second_profiler_in_the_block_is_told():
@@ -388,7 +508,7 @@ def test_messages_and_collectives_have_their_names_and_bytes(trace):
     wanted = {("all_gather", 8), ("reduce_scatter", 48), ("send", 20)}
     assert wanted <= found
     assert ("monitored_barrier", 0) in found
-    assert [e.bytes for e in trace.select(1, name="recv")] == [20]
+    assert [e.bytes for e in trace.select(1, "communicate", "recv")] == [20]
 
 
 def test_a_second_process_group_in_one_process_is_matched_too(recordings, trace):

@@ -71,7 +71,7 @@ def trained(tmp_path_factory):
     folder, left = tmp_path_factory.mktemp("trained"), Leftovers()
     empty = tmp_path_factory.mktemp("empty")
     rank = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
-    rank["MASTER_ADDR"] = "127.0.0.1"
+    rank |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     beside = start(TRAIN, "--world-size=1", folder=empty)
     found, file = {}, folder / "weights.pt"
     for name, command, variables in (

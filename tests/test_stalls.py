@@ -168,6 +168,13 @@ def test_a_rank_waits_for_the_work_that_it_started():
     assert stands(stack).call == "wait()"
 
 
+def test_a_rank_waits_for_a_key_of_a_store():
+    stack = [LEARNER, Frame(RENDEZVOUS, 99, "from_store")]
+    assert stands(stack, awaited="store.get('k')").call == "store.get('k')"
+    joins = [LEARNER, Frame(C10D, 1, "init_process_group"), stack[1]]
+    assert stands(joins).call == "init_process_group"
+
+
 def test_a_rank_in_a_line_of_the_learners_own_works():
     assert stands([LEARNER]).state == "works"
     assert stands([LEARNER], calls=(call("all_reduce"),)).state == "works"

@@ -158,10 +158,52 @@ def test_a_rank_that_made_fewer_calls_leaves_the_others_calls_whole():
     assert times(trace.select(0)) == [("communicate", 0, 1), ("communicate", 2, 3)]
 
 
-def test_sends_and_receives_are_not_split():
-    send, receive = (Mark("communicate", name, 0, 4, 8) for name in ("send", "recv"))
-    trace = merge({0: [send], 1: [receive]}, "measured")
-    assert [event.kind for event in trace] == ["communicate"] * 2
+def message(send, receive, *, route="0: (0, 1) 0"):
+    """The events of two ranks of which one sends and one receives, in these times."""
+    marks = [
+        Mark("communicate", name, *at, 8, group=route, sequence=1)
+        for name, at in (("send", send), ("recv", receive))
+    ]
+    trace = merge({0: marks[:1], 1: marks[1:]}, "measured")
+    return [times(trace.select(rank)) for rank in (0, 1)]
+
+
+def test_who_receives_waits_until_the_sender_has_come():
+    assert message((3, 4), (0, 5)) == [
+        [("communicate", 3, 4)],
+        [("wait", 0, 3), ("communicate", 3, 4)],
+    ]
+
+
+def test_who_sends_waits_until_the_receiver_has_come():
+    # and learns late that the message has arrived, as it computes meanwhile
+    assert message((0, 9), (3, 4)) == [
+        [("wait", 0, 3), ("communicate", 3, 4)],
+        [("communicate", 3, 4)],
+    ]
+
+
+def test_a_message_that_goes_into_a_buffer_waits_for_nobody():
+    assert message((0, 1), (3, 4)) == [[("communicate", 0, 1)], [("communicate", 3, 4)]]
+
+
+def test_a_message_of_unknown_route_is_not_split():
+    whole = [[("communicate", 0, 1)], [("communicate", 0, 4)]]
+    assert message((0, 1), (0, 4), route=None) == whole
+
+
+def test_waiting_for_a_message_is_not_hidden_communication():
+    events = [compute(0, 0, 8), Event(0, "wait", "recv", 1, 5)]
+    events += [Event(0, "communicate", "recv", 5, 6), Event(0, "wait", "barrier", 7, 9)]
+    assert Trace(tuple(events), "").overlap(0) == 2
+
+
+def test_ranks_that_begin_late_are_compared_from_the_last_begin_on():
+    own = [Mark("begin", "training step 3", 1, 1), Mark("compute", "forward", 1, 3)]
+    other = [Mark("begin", "training step 4", 2, 2), Mark("compute", "forward", 2, 3)]
+    trace = merge({0: own, 1: other}, "measured")
+    assert times(trace) == [("compute", 0, 1)]
+    assert trace.source == "measured, from training step 4 on"
 
 
 def test_zero_is_the_earliest_start_of_all_ranks():
@@ -175,11 +217,12 @@ def test_no_events_make_an_empty_trace():
 
 
 def test_a_cut_ends_every_rank_and_is_told_in_the_source():
-    own = [Mark("compute", "forward", 0, 1), Mark("cut", "", 2.5, 2.5)]
+    own = [Mark("compute", "forward", 0, 1), Mark("cut", "9 operators", 2.5, 2.5)]
     other = [Mark("compute", "forward", start, start + 1) for start in (1, 3)]
-    trace = merge({0: own, 1: other}, "measured: 2 ranks")
+    with pytest.warns(UserWarning, match="its limit of 9 operators"):
+        trace = merge({0: own, 1: other}, "measured: 2 ranks")
     assert times(trace) == [("compute", 0, 1), ("compute", 1, 2)]
-    assert trace.source == "measured: 2 ranks, cut after 2.5 s"
+    assert trace.source == "measured: 2 ranks, cut after 2.5 s (9 operators)"
 
 
 def test_events_and_marks_survive_pickling():

@@ -35,6 +35,7 @@ OTHERS = {
     *(
         "_arenas",
         "_asdict",
+        "_at_fork_reinit",
         "_bootstrap",
         "_clear",
         "_current_exceptions",
@@ -57,6 +58,7 @@ OTHERS = {
 UNDOCUMENTED = {
     *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
     *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
+    *("HANDLED_TYPES", "opt_ready_stream", "_extra_dispatch_keys"),
 }
 
 
@@ -128,6 +130,59 @@ def copy_from(devs):
     assert torch.tensor([1, 2], device=devs[0]).tolist() == [1, 2]
 
 
+def pinned_memory(devs):
+    """Tensors of the CPU are pinned by other operators, or their storages forget that
+    they are: copies with non_blocking=True hold up the host."""
+    x = torch.ones(3).pin_memory()
+    view = x[1:]
+    del x
+    assert view.is_pinned() and not torch.ones(3).is_pinned()
+
+
+def current_device(devs):
+    """torch.Tensor.to, torch.tensor, _device_constructors or _register_builtin is found
+    in another way: "vgpu" is device 0, `with torch.device("vgpu:1")` makes tensors of
+    the CPU, or torch.jit.script does not know torch.tensor."""
+    with torch.vgpu.device(1):
+        for x in (torch.ones(2).to("vgpu"), torch.tensor(2, device="vgpu")):
+            assert x.device == devs[1]
+    with torch.device("vgpu:2"):
+        assert torch.tensor(2).device == torch.as_tensor([2]).device == devs[2]
+    table = torch.jit._builtins._get_builtin_table()
+    assert table[id(torch.tensor)] == "aten::tensor"
+
+
+def replaced_classes(devs):
+    """torch.Generator, torch.Event or torch.Stream cannot be derived from or replaced:
+    those of virtual GPUs fail."""
+    for kind in (torch.Generator, torch.Event, torch.Stream):
+        own, plain = kind(devs[1]), kind("cpu") if kind is not torch.Stream else None
+        assert own.device == devs[1] and isinstance(own, kind)
+        assert plain is None or isinstance(plain, kind)
+    generator = torch.Generator(devs[0]).manual_seed(1)
+    assert torch.rand(2, generator=generator, device=devs[0]).device == devs[0]
+
+
+def lazy_parameters(devs):
+    """Uninitialized parameters become others in another way: nn.LazyLinear fails on
+    virtual GPUs."""
+    model = nn.LazyLinear(2).to(devs[1])
+    assert model(torch.ones(1, 3, device=devs[1])).device == devs[1]
+
+
+def nested_tensors(devs):
+    """Nested and quantized tensors are made by other operators: nn.TransformerEncoder
+    fails on a padded batch, and errors of PyTorch come in place of a sentence."""
+    mask = torch.ones(2, 3, dtype=torch.bool, device=devs[0])
+    x = torch.ones(2, 3, 4, device=devs[0])
+    assert torch._nested_tensor_from_mask_left_aligned(x, mask) is False
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+    for plain in (nested, quantized):
+        with pytest.raises(NotImplementedError, match="hold dense tensors only"):
+            plain.to(devs[0])
+
+
 def wrapper_subclass(devs):
     """torch.Tensor._make_wrapper_subclass no longer makes tensors of another device:
     a virtual tensor cannot say where it is."""
@@ -174,6 +229,53 @@ def guard(devs):
     assert hasattr(torch._C._acc, "register_python_privateuseone_device_guard")
     own = {name for name in vars(torch._C._acc.DeviceGuard) if name[0] != "_"}
     assert own == {"type_"}
+
+
+def zero_tangents(devs):
+    """PyTorch makes the tangent of what does not change by another operator, or takes
+    no key for it: a jvp within a jvp ends the process, or gives nan at infinity."""
+    zero = torch._efficientzerotensor((2,), device=devs[1])
+    assert zero._is_zerotensor() and zero.elem.tolist() == [0, 0]
+    infinite = torch.full((2,), float("inf"), device=devs[1])
+    assert (zero * infinite).tolist() == [0, 0]
+    assert torch.func.hessian(torch.sin)(infinite[0] * 0 + 1).device == devs[1]
+
+
+def streams_of_gradients(devs):
+    """The engine says something else where a gradient is on another device, or refuses
+    it itself: our words do not appear, and may be left out."""
+
+    class Stays(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.to(devs[1])
+
+        @staticmethod
+        def backward(context, slope):
+            return slope
+
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="invalid gradient: it is on another device"):
+        Stays.apply(x).sum().backward()
+
+
+def followed(devs):
+    """make_fx no longer asks HANDLED_TYPES which tensors it follows: it takes those of
+    virtual GPUs for constants, and torch.func.linearize gives wrong numbers."""
+    from torch.fx.experimental import proxy_tensor
+
+    assert VirtualTensor in proxy_tensor.HANDLED_TYPES
+    x = torch.ones(2, device=devs[1])
+    assert torch.equal(torch.func.linearize(torch.sin, x)[1](x).cpu(), x.cpu().cos())
+
+
+def storages(devs):
+    """Storages are no longer made by UntypedStorage.__new__: one that is asked for on a
+    virtual GPU ends the process."""
+    assert issubclass(torch.UntypedStorage, torch._C.StorageBase)
+    assert torch.UntypedStorage(8).nbytes() == 8
+    with pytest.raises(NotImplementedError, match="without a tensor"):
+        torch.UntypedStorage(8, device=devs[1])
 
 
 def printing(devs):
@@ -232,6 +334,16 @@ def lazy_bits(devs):
     x = torch.tensor([[1 + 2j, 3], [4j, 5]])
     want, got = torch.linalg.pinv(x), torch.linalg.pinv(x.to(devs[0])).cpu()
     assert torch.equal(want, got)
+
+
+def autocasts(devs):
+    """Kernels of Python at AutocastPrivateUse1, or the end of the cache, are gone:
+    autocast on a virtual GPU computes in float32, or keeps weights for ever."""
+    x = torch.ones(2, 2, device=devs[0], requires_grad=True)
+    before = torch.vgpu.memory_allocated(devs[0])
+    with torch.autocast("vgpu", torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+    assert torch.vgpu.memory_allocated(devs[0]) == before
 
 
 def composites(devs):
@@ -313,13 +425,18 @@ def step_hooks(devs):
 
 
 def files(devs):
-    """torch.serialization.register_package no longer decides where a storage goes:
-    torch.load(map_location="vgpu:1") does not work."""
+    """torch.serialization.register_package or _get_restore_location no longer decides
+    where a storage goes: torch.load(map_location=...) does not work."""
     file = io.BytesIO()
     torch.save({"x": torch.ones(2)}, file)
     file.seek(0)
     found = torch.load(file, map_location="vgpu:1")["x"]
     assert found.device == devs[1] and found.tolist() == [1, 1]
+    file = io.BytesIO()
+    torch.save(torch.ones(2, device=devs[1]), file)
+    file.seek(0)
+    found = torch.load(file, map_location=lambda storage, location: storage)
+    assert found.device.type == "cpu"
 
 
 def pickles(devs):
@@ -358,8 +475,8 @@ def accelerator(devs):
 
 
 def steps_of_optimizers(devs):
-    """Optimizers ask more of a stream than vgpu/api.py's Stream answers: Adam, AdamW
-    and RMSprop fail on virtual GPUs."""
+    """Optimizers ask more of a stream than VirtualStream answers: Adam, AdamW and
+    RMSprop fail on virtual GPUs."""
     x = nn.Parameter(torch.ones(2, device=devs[0]))
     x.grad = torch.ones_like(x)
     for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
@@ -538,10 +655,11 @@ PROBES = {
         *(backend, boxed_factories, empty_kernels, copy_from, wrapper_subclass),
         *(torch_dispatch, one_thread, entry_of_backward, guard, printing, parameters),
         *(shallow_copies, swapped, data, relabelled, lazy_bits, composites, scalars),
+        autocasts,
         *(
+            one_kernel,
             tags,
             flops,
-            one_kernel,
             several_at_once,
             step_hooks,
             files,
@@ -549,6 +667,7 @@ PROBES = {
             copies,
             comm,
         ),
+        *(zero_tangents, streams_of_gradients, followed, storages),
         *(
             accelerator,
             steps_of_optimizers,
@@ -560,6 +679,8 @@ PROBES = {
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
         unwrapped_modes,
+        *(pinned_memory, current_device, replaced_classes, lazy_parameters),
+        nested_tensors,
     )
 }
 

@@ -168,6 +168,24 @@ def test_a_pickled_tensor_comes_back_to_its_device(devs):
     assert back.tolist() == [0, 1, 2, 3]
 
 
+REPLACED = {
+    "torch.tensor": lambda: torch.tensor,
+    "torch.as_tensor": lambda: torch.as_tensor,
+    "torch.empty": lambda: torch.empty,
+    "Tensor.to": lambda: torch.Tensor.to,
+    "torch.compile": lambda: torch.compile,
+    "torch.Generator": lambda: torch.Generator,
+    "torch.Event": lambda: torch.Event,
+    "torch.accelerator": lambda: torch.accelerator.synchronize,
+}
+
+
+@pytest.mark.parametrize("find", REPLACED.values(), ids=REPLACED)
+def test_what_stands_in_place_of_pytorchs_own_travels_by_its_name(devs, find):
+    data = pickle.dumps(find())
+    assert len(data) < 100 and pickle.loads(data) is find()
+
+
 # --- in place, views, out=, and what depends on the numbers
 
 

@@ -72,10 +72,10 @@ def on_cpu(values):
     return [value.detach().cpu() for value in values]
 
 
-def equal(one, other):
-    """Compare what two modules hold, bit by bit."""
+def equal(one, other, off=0.0):
+    """Compare what two modules hold, bit by bit if nothing may be off."""
     one, other = on_cpu(one.state_dict().values()), on_cpu(other.state_dict().values())
-    assert_close(one, other, rtol=0, atol=0)
+    assert_close(one, other, rtol=off, atol=off)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -263,10 +263,3 @@ def test_what_the_cpu_has_no_kernel_for_is_refused_with_the_next_step(devs, kind
     with pytest.raises(NotImplementedError, match="virtual GPUs do not .* use .cpu()"):
         model(torch.ones(2, 4, 3, device=devs[1]))
     assert model.cpu()(torch.ones(2, 4, 3))[0].shape == (2, 4, 5)
-
-
-def test_autocast_says_that_it_does_nothing(devs):
-    model = nn.Linear(4, 2).to(devs[1])
-    with pytest.warns(UserWarning), torch.autocast("vgpu", dtype=torch.bfloat16):
-        out = model(torch.ones(3, 4, device=devs[1]))
-    assert out.dtype is torch.float32 and out.device == devs[1]

@@ -78,6 +78,8 @@ class _Calls:
         self.thread = threading.get_ident()
 
     def enter(self, module, args=(), name="forward"):
+        if torch.compiler.is_compiling():  # where this must not be seen
+            return
         if threading.get_ident() == self.thread:
             if not self.depth:
                 self.context = self.phase(name, module)
@@ -85,6 +87,8 @@ class _Calls:
             self.depth += 1
 
     def leave(self, *_):
+        if torch.compiler.is_compiling():
+            return
         if threading.get_ident() == self.thread and self.depth:
             self.depth -= 1
             if not self.depth:

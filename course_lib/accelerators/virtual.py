@@ -36,6 +36,12 @@ class Device:
             allocation.taken = 0.0  # seconds of the clock that begins now
 
 
+class Current(threading.local):
+    """The index of the current device of each thread."""
+
+    index = 0
+
+
 class Machine:
     """The virtual GPUs of this process; there is one machine, which may be set up anew.
 
@@ -46,8 +52,9 @@ class Machine:
         self.count, self.places = 0, []
         self.source, self.copying = "", "copy"
         self.options = None  # of cl.devices, for ranks that name these devices
+        self.forked = False  # whether the devices are those of a parent process
         self.clock = Clock((), link=None, host_link=None, launch=0.0)
-        self.lock, self.current = threading.RLock(), threading.local()
+        self.lock, self.current = threading.RLock(), Current()
         self.most, self.collected = usable_memory(), 0.0
 
     def set_up(
@@ -65,13 +72,19 @@ class Machine:
         names = tuple(place.name for place in self.places)
         host_link = link if link.name == "ideal" else find_link(HOST_LINK)
         self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
-        self.count, self.copying = count, "copy"
+        self.count, self.copying, self.forked = count, "copy", False
         self.source = f"modelled: {count} × {gpu.name}, {link.name}"
 
     def place(self, index: int | None) -> Device:
         """Return a device by its index, None for the current one of this thread."""
+        if self.forked:
+            raise RuntimeError(
+                "Cannot re-initialize vgpu in forked subprocess: keep what it works on"
+                " on the CPU and move it to the device in the process that made the"
+                " devices, or make others here by cl.devices(n)."
+            )
         if index is None:
-            index = getattr(self.current, "index", 0)
+            index = self.current.index
         if not 0 <= index < self.count:
             raise RuntimeError(
                 f"vgpu error: invalid device ordinal {index}: there are {self.count}"

@@ -1,6 +1,7 @@
 """What checks look at: weights, numbers, what travelled."""
 
 import contextlib
+import os
 from collections.abc import Sequence
 
 import torch
@@ -22,8 +23,9 @@ def group(rank: int, world_size: int):
 
     An answer that destroys the group fails in that line.
     """
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
     if on_gpus:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpus else "gloo")

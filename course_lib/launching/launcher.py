@@ -22,7 +22,7 @@ from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
-from course_lib.system import linux, processes, signals
+from course_lib.system import host, linux, processes, signals
 from course_lib.text import many
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
@@ -38,8 +38,9 @@ def launch(
     `fn` may be defined in a cell. The default is one rank per GPU, and two without
     GPUs. Inside, `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and the rest are set as under
     torchrun, so `torch.distributed.init_process_group` needs nothing more. With
-    `trace=True` the events of every rank are recorded; after `timeout` seconds all
-    ranks are stopped.
+    `trace=True` the events of every rank are recorded, with `trace=range(3, 5)` those
+    of training steps 3 and 4 (a step begins with the first forward after a backward).
+    After `timeout` seconds all ranks are stopped.
 
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
@@ -103,10 +104,11 @@ class _Launch:
         payload.pack(self.request, file=self.body)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
+        trace = self.request.trace
         job = {
             "world_size": self.world_size,
             "port": self.listener.getsockname()[1],
-            "trace": self.request.trace,
+            "trace": [*trace] if isinstance(trace, range) else trace,
         }
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host()
@@ -280,7 +282,9 @@ def describe(world_size: int) -> str:
     if gpus >= world_size:
         return f"{count}, one GPU each"
     why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
-    return f"{count} on the CPU, one thread each{why}"
+    threads = host.rank_threads()
+    each = "one thread" if threads == 1 else many(threads, "thread")
+    return f"{count} on the CPU, {each} each{why}"
 
 
 def _host():

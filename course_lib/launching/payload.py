@@ -19,13 +19,13 @@ _save, _load = torch.save, torch.load
 _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 
 
-def dump(value, file) -> None:
+def dump(value, file, *, pickling=cloudpickle) -> None:
     """Write `value` to a binary file; a cell's classes and functions go by value."""
     pickled = io.BytesIO()
     try:
-        _NoTensors(pickled).dump(value)
+        type("NoTensors", (_NoTensors, pickling.Pickler), {})(pickled).dump(value)
     except _HasTensors:
-        _save(value, file, pickle_module=cloudpickle)
+        _save(value, file, pickle_module=pickling)
     else:
         file.write(pickled.getbuffer())
 
@@ -43,13 +43,53 @@ class _HasTensors(Exception):
     """What is being pickled needs `torch.save`."""
 
 
-class _NoTensors(cloudpickle.Pickler):
+class _NoTensors:
     """For what has no tensor: a small value takes `torch.save` five times as long."""
 
     def persistent_id(self, thing):
         if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
             raise _HasTensors
         return None
+
+
+class _CallPickler(cloudpickle.Pickler):
+    """What the notebook's `__main__` holds and travels is in that of the rank, too.
+
+    So a rank can pickle it by name, as a process of a script can.
+    """
+
+    def __init__(self, file, protocol=None):
+        super().__init__(file, protocol)
+        self._names = _variables()
+        # functions that share the notebook's variables share those of the rank
+        self.globals_ref[id(self._names)] = _Variables()
+
+    def reducer_override(self, thing):
+        """How `thing` is made again; a class or a function by value gets its name."""
+        reduced = super().reducer_override(thing)
+        if reduced is NotImplemented or self._names.get(thing.__name__) is not thing:
+            return reduced
+        make, arguments, *rest = reduced
+        return _define, (thing.__name__, make, arguments), *rest
+
+
+_CALL = types.SimpleNamespace(__name__=__name__, Pickler=_CallPickler)
+
+
+class _Variables:
+    """Stands for the variables of `__main__`, wherever it arrives."""
+
+    def __reduce__(self):
+        return _variables, ()
+
+
+def _variables():
+    return vars(sys.modules["__main__"])
+
+
+def _define(name, make, arguments):
+    thing = _variables()[name] = make(*arguments)
+    return thing
 
 
 def travels(value) -> bool:
@@ -112,7 +152,7 @@ def pack(request: Request, *, file) -> None:
     Errors: `UsageError` that names the argument or variable that cannot travel.
     """
     try:
-        dump((request.fn, request.args, request.kwargs), file)
+        dump((request.fn, request.args, request.kwargs), file, pickling=_CALL)
     except Exception as error:
         arguments = {**dict(zip(request.names, request.args)), **request.kwargs}
         culprit = name_culprit(request.fn, arguments)

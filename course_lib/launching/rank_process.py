@@ -21,9 +21,11 @@ import traceback
 import types
 import weakref
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from multiprocessing import process
 
 from course_lib.launching.watchdog import responder
-from course_lib.system import linux
+from course_lib.system import host, linux
 
 _LONGEST = 4000  # characters of an error's message
 
@@ -38,7 +40,7 @@ class Place:
     rank: int
     world_size: int
     port: int
-    trace: bool = False
+    trace: bool | list[int] = False  # all, or these training steps
 
 
 def main(place: Place, files: tuple[int, ...]) -> None:
@@ -62,7 +64,7 @@ def _open(file):
     """A reader with a position of its own, which ranks that share an open file lack."""
     try:
         # PyTorch reads from a file into its tensors; from a map it copies all once more
-        return open(f"/proc/self/fd/{file}", "rb")
+        return open(f"/proc/{os.getpid()}/fd/{file}", "rb")
     except OSError:
         return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
@@ -104,7 +106,8 @@ def _forget_server():
         atexit.register(util._exit_function)  # ends DataLoader workers
     forget_finalizers()
     atexit.register(weakref.finalize._exitfunc)  # removes temporary folders
-    sys.modules["__main__"] = types.ModuleType("__main__")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__spec__ = ModuleSpec("course_lib.launching.mp_main", None)
     gc.enable()
 
 
@@ -123,6 +126,8 @@ def _report(place, setup, body, *, result):
     try:
         surroundings = pickle.load(setup)
         _surround(place, surroundings)
+        # for processes that start afresh; without /proc they cannot have it
+        os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
         fn, args, kwargs = _unpack(body, surroundings["devices"])
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
@@ -186,7 +191,9 @@ def _recording(place):
     from course_lib.tracing import ranks
 
     # a fresh rank has not used its GPU yet, but will
-    return ranks.record(cuda=True if cuda.device_count() >= place.world_size else None)
+    on_gpus = cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    steps = None if place.trace is True else place.trace
+    return ranks.record(cuda=on_gpus or None, steps=steps)
 
 
 def _failure(status, error):
@@ -230,19 +237,32 @@ def _surround(place, setup):
     variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
     _take_on(setup["environ"] | variables)
     tempfile.tempdir = None  # the server may have looked up another
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     sys.path[:] = setup["path"]
     linecache.cache.update(setup["sources"])
     if setup["folder"]:
         os.chdir(setup["folder"])
+        process.ORIGINAL_DIR = setup["folder"]  # "" in sys.path, to who starts afresh
     from course_lib.launching import rendezvous
 
     scatter_seeds()
+    if host.rank_threads() > 1:
+        _use_threads(host.rank_threads())
     rendezvous.use_store(place.port, place.world_size)
     rendezvous.begin_together()
     rendezvous.keep_groups()
     rendezvous.show_waits()
+
+
+def _use_threads(count):
+    """Compute with more threads than those for which libraries were loaded."""
+    import threadpoolctl
+    import torch
+
+    torch.set_num_threads(count)
+    threadpoolctl.threadpool_limits(count)
 
 
 def _take_on(environ):

@@ -5,12 +5,16 @@ import importlib
 import itertools
 import os
 import sys
+from datetime import timedelta
 
-from torch.distributed import PrefixStore, TCPStore, Work
+from torch.distributed import PrefixStore, Store, TCPStore, Work
 
 from course_lib.launching.watchdog import responder
+from course_lib.stacks import Frame, is_learners
+from course_lib.text import short
 
 _BARRIER = "TORCH_DIST_INIT_BARRIER"
+_SOON = timedelta(seconds=60)  # a store that gives up by then says so itself
 _KEPT = 16  # process groups: each holds a thread and a connection per rank
 
 
@@ -116,7 +120,24 @@ def show_waits() -> None:
         return barrier(group, **kwargs)
 
     Work.wait = wait
+    Store.get, Store.wait = _shown(Store.get), _shown(Store.wait)
     _replace(monitored_barrier)
+
+
+def _shown(call):
+    """`call` of a store; where the learner waits for a key, it is known for which."""
+
+    @functools.wraps(call)
+    def from_store(self, keys, *limit):
+        if not is_learners(Frame(sys._getframe(1).f_code.co_filename, 0, "")):
+            return call(self, keys, *limit)
+        if limit or self.timeout <= _SOON:
+            return limited(call, self, keys, *limit)
+        responder.start()
+        with responder.awaits(f"store.{call.__name__}({short(keys)})"):
+            return call(self, keys)
+
+    return from_store
 
 
 def _replace(function):

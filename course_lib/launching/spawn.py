@@ -34,6 +34,7 @@ class SpawnedHost:
         self.processes[rank] = subprocess.Popen(
             [sys.executable, "-c", _START, *arguments],
             pass_fds=files,
+            env={"OMP_NUM_THREADS": "1", **os.environ},  # read as numpy is imported
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=channel[0],

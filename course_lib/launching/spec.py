@@ -25,7 +25,7 @@ class Request:
     kwargs: dict
     names: list
     world_size: int
-    trace: bool
+    trace: bool | range
     timeout: float | None
     own_time: bool = False  # a busy machine's time does not count
 
@@ -57,7 +57,18 @@ def check(
         )
     world_size, kwargs = _size(world_size), kwargs or {}
     names = _names(fn, world_size, args=args, kwargs=kwargs)
-    return Request(fn, args, kwargs, names, world_size, bool(trace), timeout)
+    return Request(fn, args, kwargs, names, world_size, _window(trace), timeout)
+
+
+def _window(trace):
+    """What to record: all, nothing, or a range of training steps."""
+    if not isinstance(trace, range):
+        return bool(trace)
+    if not trace or trace.step != 1 or trace.start < 0:
+        raise UsageError(
+            f"trace={trace} holds no training steps: trace=range(3, 5) are 3 and 4"
+        )
+    return trace
 
 
 def _size(world_size):

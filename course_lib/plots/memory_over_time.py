@@ -55,8 +55,14 @@ def _levels(trace):
         for i, change in enumerate(by_device[device], 1):
             steps[KINDS.index(change.kind), i] = change.bytes
         times = [start, *(change.time for change in by_device[device]), stop]
-        levels[device] = np.array(times), steps.cumsum(1)
+        levels[device] = _without_dips(np.array(times), steps.cumsum(1))
     return start, max(stop, start + 1e-6), levels
+
+
+def _without_dips(times, held):
+    """Without the levels that lasted no time before a higher one: freed, then taken."""
+    dips = (np.diff(times, append=np.inf) == 0) & (np.diff(held.sum(0), append=0) > 0)
+    return times[~dips], held[:, ~dips]
 
 
 def _peak(times, held, start):
@@ -104,10 +110,8 @@ def _captions(fullest, peaks):
     kind, share = largest_kind(held)
     title = f"{fullest} peaks at {size(peak)} {_when(seconds)}, {share} of it {kind}"
     if len(peaks) > 1:
-        least = size(min(count for count, *_ in peaks.values()))
-        title += (
-            f"\nof {len(peaks)} devices it is the fullest, the least peaks at {least}"
-        )
+        low = size(min(count for count, *_ in peaks.values()))
+        title += f"\nthe fullest of {len(peaks)} devices, the least peaks at {low}"
     return title, alt
 
 

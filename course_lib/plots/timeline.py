@@ -10,7 +10,7 @@ from course_lib.colors import ROLE_COLORS, role, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import extent, many, rank_name, rank_noun, unit_of
-from course_lib.tracing.events import KINDS
+from course_lib.tracing.events import KINDS, Trace
 
 _THIN = 1.5  # points, so that an event of no length is seen
 
@@ -152,7 +152,8 @@ class _Shares(NamedTuple):
     compute: float
     communicate: float
     wait: float
-    hidden: float  # communication under compute
+    traffic: float  # to communicate, and to wait in collectives
+    hidden: float  # of that, under compute
     idle: float  # waiting without compute
 
 
@@ -160,8 +161,11 @@ def _shares(trace, rank):
     events = trace.select(rank=rank)  # fewer to go through, five times
     times = [events.time(rank, kind) for kind in KINDS]
     idle = events.time(rank, "compute", "wait") - times[0]
+    traffic = Trace(tuple(e for e in events if e.is_traffic), trace.source)
+    sent = traffic.time(rank, "communicate") + traffic.time(rank, "wait")
     percent = 100 / _length(trace)
-    return _Shares(*(percent * time for time in (*times, events.overlap(rank), idle)))
+    times += [sent, events.overlap(rank), idle]
+    return _Shares(*(percent * time for time in times))
 
 
 def _captions(trace):
@@ -169,7 +173,7 @@ def _captions(trace):
     shares = {rank_name(rank): _shares(trace, rank) for rank in trace.ranks}
     alone = isinstance(trace.ranks[0], str)  # a device has one queue for both
     facts = []
-    sent = sum(share.communicate + share.wait for share in shares.values())
+    sent = sum(share.traffic for share in shares.values())
     if sent >= 1 and not alone:
         hidden = 100 * sum(share.hidden for share in shares.values()) / sent
         facts.append(f"{hidden:.0f} % of communication is hidden by compute")

@@ -104,6 +104,12 @@ def _memory_limits(root):
         yield _read(group / "memory.limit_in_bytes")
 
 
+def rank_threads() -> int:
+    """How many threads a rank computes with: one, as under torchrun, unless asked."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return max(1, int(asked)) if asked.isdecimal() else 1
+
+
 def temporary_folder() -> str | None:
     """The folder for temporary files; None where none can be written."""
     try:

@@ -13,6 +13,7 @@ from course_lib.display import number_table
 from course_lib.text import rank_name, rank_order
 
 KINDS = ("compute", "communicate", "wait")
+MESSAGES = ("send", "recv")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,15 @@ class Event:
     def duration(self) -> float:
         """Return stop - start in seconds."""
         return self.stop - self.start
+
+    @property
+    def is_traffic(self) -> bool:
+        """Return whether it communicates, or waits in a collective for other ranks.
+
+        Who waits for a message, or for its receiver, has nothing under way.
+        """
+        waits = self.kind == "wait" and self.name not in MESSAGES
+        return waits or self.kind == "communicate"
 
     def __repr__(self) -> str:
         size = f"{self.bytes / 1e6:.3g} MB" if self.bytes >= 1e4 else f"{self.bytes} B"
@@ -119,11 +129,13 @@ class Trace:
     def overlap(self, rank) -> float:
         """Return the seconds of `rank`'s communication hidden behind its own compute.
 
-        These are the moments that lie in a compute event and also in a communicate or
-        wait event of the same rank. A moment in several events counts once.
+        These are the moments that lie in a compute event and also in a communicate
+        event of the same rank, or in its wait for others in a collective; not in that
+        for a message. A moment in several events counts once.
         """
         compute = self._union(rank, ("compute",))
-        other = self._union(rank, ("communicate", "wait"))
+        traffic = (e for e in self if e.rank == rank and e.is_traffic)
+        other = _union((e.start, e.stop) for e in traffic)
         both = _length(_union([*compute, *other]))
         return max(0.0, _length(compute) + _length(other) - both)
 

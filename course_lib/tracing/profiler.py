@@ -15,6 +15,7 @@ from typing import NamedTuple
 from torch.autograd import DeviceType
 from torch.profiler import record_function
 
+from course_lib.tracing.events import MESSAGES
 from course_lib.tracing.flight_recorder import Call
 from course_lib.tracing.merge import Mark
 
@@ -48,7 +49,7 @@ class Op(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A named stretch: a phase of a training step, or a message with its bytes."""
+    """A named stretch: a phase of a training step, or a message: its route, bytes."""
 
     name: str
     start: int
@@ -85,9 +86,10 @@ def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
         name, start, thread = e.name(), e.start_ns(), e.start_thread_id()
         if cuda:
             starts[e.correlation_id()] = start
-        if start < ends.get(thread, 0) and not name.startswith(CALLS + RUNS):
-            continue
         stop, note = start + e.duration_ns(), e.is_user_annotation()
+        # a dispatch mode has the notes that it sees begin inside an operator, too
+        if start < ends.get(thread, 0) and not (note or name.startswith(CALLS + RUNS)):
+            continue
         if not note:
             ends[thread] = max(stop, ends.get(thread, 0))
         yield Op(name, start, stop, thread, note)
@@ -195,6 +197,7 @@ def communication(
     runs = [op for op in ops if op.name.startswith(RUNS)]
     runs = [run for run in runs if not within(barriers, run.start)] + barriers
     marks, counts, messages = {}, Counter(), outermost(messages)
+    numbers = {message: _next(counts, message.name) for message in messages}
     for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
         # gloo's thread notes the end after it told the waiting one, which may use the
         # core meanwhile
@@ -202,19 +205,28 @@ def communication(
         run = run._replace(stop=min(run.stop, end.stop)) if end else run
         host = within(hosts, call.start if call else run.launch or run.start)
         name = _collective((host or run).name)
-        if name in ("send", "recv"):
+        if name in MESSAGES:
             message = within(messages, run.launch or run.start)
             fields = {"bytes": message.bytes if message else 0}
+            if message and message.name:
+                fields |= {"group": message.name, "sequence": numbers[message]}
+            if message and run.launch is None:
+                # gloo notes a start when the message may have gone already
+                run = run._replace(start=message.start)
         elif call:
             group = f"{call.backend}:{call.group}.{call.generation}"
             fields = {"bytes": call.bytes, "group": group, "sequence": call.number}
         else:
-            counts[name] += 1
-            fields = {"group": name, "sequence": counts[name]}
+            fields = {"group": name, "sequence": _next(counts, name)}
         mark = _mark("communicate", name, run, **fields)
         key = host if call and host else run
         marks[key] = _together(marks[key], mark) if key in marks else mark
     return sorted(marks.values(), key=lambda mark: mark.start)
+
+
+def _next(counts: Counter, name: str) -> int:
+    counts[name] += 1
+    return counts[name]
 
 
 def _pair(runs: list[Op], calls: list[Call], hosts: list[Op]) -> Iterator[tuple]:
@@ -256,4 +268,4 @@ def _collective(name: str) -> str:
 
 
 def _is_collective(op: Op) -> bool:
-    return op.name.startswith("gloo:") and _collective(op.name) not in ("send", "recv")
+    return op.name.startswith("gloo:") and _collective(op.name) not in MESSAGES

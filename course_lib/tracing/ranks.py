@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -21,7 +22,11 @@ from course_lib.tracing.profiler import Span
 
 LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
 SECONDS = 10.0  # of recording; the next training step after that is not recorded
+_ANEW = (
+    2  # times that a recording without a useful step begins anew, as after compiling
+)
 
+_HOOKS = "Using `torch.compile.module.` when there are global hooks"
 _TAKEN = (
     "nothing was recorded: another profiler ran in the block, and PyTorch runs one at "
     "a time. Take it out, or launch without trace=True."
@@ -29,24 +34,34 @@ _TAKEN = (
 
 
 @contextmanager
-def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Recording]:
+def record(
+    *, cuda: bool | None = None, limit: int = LIMIT, steps: list[int] | None = None
+) -> Iterator[Recording]:
     """Record this rank in the block; it is filled at its end, also on an exception.
 
-    `cuda` adds the kernels of GPUs (default: if CUDA is already in use). It ends with a
-    mark of kind "cut" after `limit` raw operators, or at the first forward or backward
-    after 10 seconds. PyTorch runs one profiler at a time: with a second one in the
-    block the recording stays empty.
+    `cuda` adds the kernels of GPUs (default: if CUDA is already in use). A training
+    step begins with the first forward after a backward. Only `steps` are recorded if
+    they are given, else all, until there are `limit` raw operators, or until the first
+    forward or backward after 10 seconds. Before that a recording without two training
+    steps begins anew, with a step: as when setting up takes long. Marks of kinds
+    "begin" and "cut" say so.
+
+    PyTorch runs one profiler at a time: with a second one in the block the recording
+    stays empty.
     """
     # kineto prints its start and stop on stderr; 20,000 collectives can be told apart
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "20000")
+    # our hooks do nothing in what is compiled
+    warnings.filterwarnings("ignore", _HOOKS)
     cuda = torch.cuda.is_initialized() if cuda is None else cuda
-    recording = Recording(cuda=cuda, limit=limit)
+    recording = Recording(cuda=cuda, limit=limit, steps=steps)
     with ExitStack() as stack:
         for name in ("send", "recv", "recv_anysource"):
             place = torch.distributed.ProcessGroup, name
             patch(stack, place, partial(_message, recording.messages))
-        recording.start()
+        if steps is None:
+            recording.start()
         try:
             with watch(recording.phase):
                 yield recording
@@ -57,21 +72,24 @@ def record(*, cuda: bool | None = None, limit: int = LIMIT) -> Iterator[Recordin
 class Recording:
     """What one rank did: at the end `events`, plain marks for `merge`."""
 
-    def __init__(self, *, cuda: bool, limit: int):
-        self.cuda, self.limit, self.cut = cuda, limit, None
+    def __init__(self, *, cuda: bool, limit: int, steps: list[int] | None):
+        self.cuda, self.limit, self.wanted = cuda, limit, steps
         self.events: tuple[Mark, ...] = ()
-        self.messages, self.phases = [], []
+        self.messages, self.phases, self.steps = [], [], []
+        self.since = self.until = None
+        self.begin = self.cut = None  # name and time of these marks
+        self.anew = 0
 
     def start(self) -> None:
         """Begin to profile."""
         device = "cuda" if self.cuda else None
         self.profile = profile(use_kineto=True, use_device=device)
-        self.since, self.until = time.time_ns(), None
+        self.since = time.time_ns()
         self.profile.__enter__()
 
     def halt(self) -> None:
         """End the profiler; it must run between two steps, not inside an operator."""
-        if self.until is None and _profiler_enabled():
+        if self.since and self.until is None and _profiler_enabled():
             self.profile.__exit__(None, None, None)
             self.until = time.time_ns()
 
@@ -79,16 +97,17 @@ class Recording:
         """End the profiler and turn what it saw into marks."""
         self.halt()
         if self.until is None:
-            warnings.warn(_TAKEN, stacklevel=2)
+            never = (
+                f"training step {self.wanted and self.wanted[0]} never came, the last"
+            )
+            told = f"{never} of {len(self.steps)} is {len(self.steps) - 1}"
+            warnings.warn(_TAKEN if self.since else told, stacklevel=2)
             return
         result = self.profile.kineto_results
-        events = result.events() if result else []
-        if len(events) > self.limit:
-            self.cut = events[self.limit].start_ns()
-        now = self.cut or self.until
-        cut = [Mark("cut", "", now / 1e9, now / 1e9)] if self.cut else []
-        ops = list(profiler.read_ops(events[: self.limit], cuda=self.cuda))
+        events = self._fitting(result.events() if result else [])
+        ops = list(profiler.read_ops(events, cuda=self.cuda))
         spans = self.phases + profiler.phases(op for op in ops if op.note)
+        now = self.cut[1] if self.cut else self.until
         calls = flight_recorder.read(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended
@@ -96,25 +115,94 @@ class Recording:
         awaited = [span for span in spans if ddp and span.name == "backward"]
         done = profiler.segments(ops, spans)
         sent = profiler.communication(ops, calls, self.messages, awaited=awaited)
-        self.events = tuple(sorted(cut + done + sent, key=attrgetter("start")))
+        self.events = tuple(sorted(self._ends() + done + sent, key=attrgetter("start")))
+
+    def _fitting(self, events: list) -> list:
+        """As many as the limit allows; those before training are left out first."""
+        if len(events) <= self.limit:
+            return events
+        steps = [time for time in self.steps if time > self.since]
+        places = [bisect_left(events, time, key=_start) for time in steps]
+        places = [0, *places, len(events)]
+        # two steps, or what is before the first one and that
+        fits = (a for a, b in zip(places, places[2:]) if b - a <= self.limit)
+        first = next(fits, places[1] if steps else 0)
+        if first:
+            self.since = steps[places.index(first) - 1]
+            self._begin(self.steps.index(self.since))
+        if first + self.limit < len(events):
+            self.cut = f"{self.limit:,} operators", _start(events[first + self.limit])
+        return events[first : first + self.limit]
+
+    def _ends(self) -> list[Mark]:
+        """Where the recording begins and is cut, if that is not with the function."""
+        return [
+            Mark(kind, end[0], end[1] / 1e9, end[1] / 1e9)
+            for kind, end in (("begin", self.begin), ("cut", self.cut))
+            if end
+        ]
 
     @contextmanager
     def phase(self, name: str, module) -> Iterator[None]:
-        """Take the time of a phase, before which a long recording ends."""
-        if self.until is None and time.time_ns() - self.since > SECONDS * 1e9:
-            # here, since ending a profiler in the middle of an operator crashes
-            self.halt()
-            self.cut = self.until
+        """Take the time of a phase, before which a recording may begin or end."""
+        # here, since ending a profiler in the middle of an operator crashes
+        last = self.phases[-1].name if self.phases else "backward"
+        if name == "forward" and last == "backward":
+            self._step()
+        if self.since and not self.wanted and self.until is None:
+            self._hurry(name)
         # a note in the profile would take 12 µs, as long as two small operators
         start = time.time_ns()
         yield
         self.phases.append(Span(name, start, time.time_ns()))
 
+    def _step(self):
+        number = len(self.steps)
+        if self.wanted and number == self.wanted[0]:
+            self.start()
+            self._begin(number)
+        elif self.wanted and number == self.wanted[-1] + 1:
+            self.halt()
+        self.steps.append(time.time_ns())
+
+    def _hurry(self, name):
+        """After its seconds a recording ends, or begins anew if it is of no use yet."""
+        if time.time_ns() - self.since <= SECONDS * 1e9:
+            return
+        trained = [
+            p for p in self.phases if p.start > self.since and p.name != "forward"
+        ]
+        if len(trained) > 1 or self.anew == _ANEW:
+            self.halt()
+            self.cut = f"{SECONDS:g} s", self.until
+        elif name == "forward":
+            self.profile.__exit__(None, None, None)
+            self.start()
+            self._begin(len(self.steps) - 1)
+            self.anew += 1
+
+    def _begin(self, step):
+        self.begin = f"training step {step}", self.since
+
+
+def _start(event) -> int:
+    return event.start_ns()
+
 
 def _message(messages: list[Span], original: Callable, /, *args, **kwargs):
-    tensors = args[1] if len(args) > 1 else ()
+    group, tensors, *to = args
     start, payload = time.time_ns(), sum(tensor.nbytes for tensor in tensors)
     try:
         return original(*args, **kwargs)
     finally:
-        messages.append(Span("message", start, time.time_ns(), payload))
+        route = _route(original.__name__, group, to)
+        messages.append(Span(route, start, time.time_ns(), payload))
+
+
+def _route(call: str, group, to: list[int]) -> str:
+    """The same words on both ends of a message; "" if its sender is not known."""
+    if call == "recv_anysource":
+        return ""
+    peer, tag = to
+    ends = (group.rank(), peer) if call == "send" else (peer, group.rank())
+    return f"{group.group_name}: {ends} {tag}"

@@ -22,13 +22,15 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 def train(rank, world_size, save=None):
     """Run one rank; rank 0 tells how it goes and writes the file `save`."""
-    device = join(rank, world_size)
+    device = join()
     train_set, test_set = load_data()
     sampler = DistributedSampler(train_set)
     loader = DataLoader(train_set, batch_size=64 // world_size, sampler=sampler)
-    torch.manual_seed(0)
+    seed = 0
+    torch.manual_seed(seed)  # the same weights on all ranks
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     model = DDP(model.to(device))
+    torch.manual_seed(seed + rank)  # other draws on each: dropout, loader's workers
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for epoch in range(5):
         sampler.set_epoch(epoch)
@@ -47,18 +49,15 @@ def train(rank, world_size, save=None):
     dist.destroy_process_group()
 
 
-def join(rank, world_size):
+def join():
     """Join the process group and return the device of this rank."""
-    local_rank = int(os.environ.get("LOCAL_RANK", rank))
-    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", world_size))
-    on_gpus = torch.cuda.device_count() >= local_size
+    local_rank = int(os.environ["LOCAL_RANK"])
+    on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
     if on_gpus:
-        torch.cuda.set_device(local_rank)
-    else:
-        torch.set_num_threads(1)  # the ranks share the cores
-    backend = "nccl" if on_gpus else "gloo"
-    dist.init_process_group(backend, rank=rank, world_size=world_size)
-    return torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpus else "gloo")
+    return device
 
 
 def load_data():
@@ -91,7 +90,15 @@ def main():
     else:
         world_size = args.world_size or torch.cuda.device_count() or 2
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-        mp.spawn(train, args=(world_size, args.save), nprocs=world_size)
+        mp.spawn(spawned, args=(world_size, args.save), nprocs=world_size)
+
+
+def spawned(rank, world_size, save):
+    """Be one rank that spawn has started: set what torchrun would set, then train."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size))
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world_size))
+    torch.set_num_threads(1)  # as torchrun's OMP_NUM_THREADS=1: ranks share the cores
+    train(rank, world_size, save)
 
 
 def free_port():

@@ -120,6 +120,28 @@ def test_a_receive_that_nobody_serves_is_named(kernel):
     assert "nobody will send to it" in text
 
 
+@pytest.mark.fault(3, "a key of the store that nobody sets")
+def test_a_key_that_nobody_sets_is_named(kernel):
+    body = ["store = dist.distributed_c10d._get_default_store()"]
+    body += ["if rank == 0:", '    store.get("ready")', "dist.barrier()"]
+    text = stalled(kernel, body)
+    assert "rank 0 waits in store.get('ready'): cell In[" in text
+    assert 'line 7, in train: store.get("ready")' in text
+    assert "rank 1 waits in barrier: cell In[" in text
+    assert "rank 0 waits for a key that no rank has set.\nLook for its" in text
+
+
+@pytest.mark.fault(3, "keys of a store of the learner's own, without a group")
+def test_a_key_of_a_store_of_the_learners_own_is_named(kernel):
+    head = "def train(rank, world_size):\n    now()\n"
+    body = ['place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])']
+    body += ["store = dist.TCPStore(*place, is_master=False)"]
+    body += ['store.wait(["a", f"b{rank}"])']
+    text = stalled(kernel, body, head=head)
+    assert "rank 1 waits in store.wait(['a', 'b1']): cell In[" in text
+    assert "ranks 0, 1 wait for a key that no rank has set." in text
+
+
 @pytest.mark.fault(3, "a stall of sixteen ranks")
 def test_sixteen_ranks_are_told_in_two_lines(kernel):
     body = ["if rank != 7:", "    dist.barrier()", "dist.all_reduce(x)"]
@@ -181,6 +203,13 @@ def group(rank, world_size):
     except RuntimeError:
         time.sleep(1)
 
+def key(rank, world_size):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        time.sleep(6)
+        store.set("ready", "yes")
+    store.get("ready")
+
 def waits(rank, world_size):
     from datetime import timedelta
     work = dist.irecv(torch.ones(1), 1 - rank)
@@ -202,13 +231,13 @@ def run(rests):
     return set(cl.launch(healthy, rests, world_size=2))
 
 with ThreadPoolExecutor() as pool:
-    found = list(pool.map(run, (timer, stopped, forked, group, waits)))
+    found = list(pool.map(run, (timer, stopped, forked, group, key, waits)))
 found"""
 
 
-@pytest.mark.fault(3, "ranks that rest for seconds, in five ways: left alone")
+@pytest.mark.fault(3, "ranks that rest for seconds, in six ways: left alone")
 def test_ranks_that_rest_and_then_go_on_are_left_alone(kernel):
-    assert shown(kernel.run(RESTS)).endswith(str([{"went on"}] * 5))
+    assert shown(kernel.run(RESTS)).endswith(str([{"went on"}] * 6))
 
 
 @pytest.mark.fault(3, "a wait with a time limit of its own: left to PyTorch")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import types
+from collections import OrderedDict
 
 import torch
 
-from course_lib.accelerators.virtual import machine
+from course_lib.accelerators.memory import KINDS
+from course_lib.accelerators.vgpu.autocast import DTYPES
+from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
+from course_lib.accelerators.virtual import binary, machine
 
 
 def index_of(device) -> int | None:
@@ -23,7 +28,7 @@ class device:
         self.index = index_of(device)
 
     def __enter__(self):
-        self.before = getattr(machine.current, "index", 0)
+        self.before = machine.current.index
         if self.index is not None and self.index >= 0:
             machine.current.index = machine.place(self.index).index
 
@@ -31,17 +36,32 @@ class device:
         machine.current.index = self.before
 
 
-class Stream(contextlib.nullcontext):
-    """The one stream of a device: all that it can be asked for is done already."""
+class Properties(types.SimpleNamespace):
+    """What a program may ask a virtual GPU for; the rest it does not model."""
 
-    def wait_stream(self, stream):
-        """Nothing to do: copies wait for both devices already."""
+    def __getattr__(self, name):
+        raise AttributeError(
+            f"a virtual GPU has no {name}: only memory, bandwidth and FLOP/s of the"
+            " GPU are modelled, and the CPU computes the numbers."
+        )
+
+
+# https://developer.nvidia.com/cuda-gpus
+_CAPABILITIES = {"T4": (7, 5), "V100": (7, 0), "A100": (8, 0), "A100-80GB": (8, 0)}
+_CAPABILITIES |= {"H100": (9, 0), "H200": (9, 0), "B200": (10, 0)}
 
 
 class Api:
     """The module `torch.vgpu`."""
 
     device = device
+    Stream, Event = VirtualStream, VirtualEvent
+
+    def __getattr__(self, name):
+        raise AttributeError(
+            f"torch.vgpu has no {name}: docs/virtual-gpus.md lists what of torch.cuda"
+            " virtual GPUs have."
+        )
 
     def is_available(self) -> bool:
         """Whether there are virtual GPUs."""
@@ -63,7 +83,24 @@ class Api:
 
     def synchronize(self, device=None) -> None:
         """Let the host wait for a device."""
-        machine.clock.wait(machine.place(index_of(device)).index)
+        if not machine.forked:  # any profiler asks for this at its end
+            machine.clock.wait(machine.place(index_of(device)).index)
+
+    def current_stream(self, device=None) -> VirtualStream:
+        """The one queue of a device."""
+        return VirtualStream(
+            torch.device("vgpu", machine.place(index_of(device)).index)
+        )
+
+    default_stream = current_stream
+
+    def stream(self, stream):
+        """A block that launches into a stream: its device is the current one there."""
+        return contextlib.nullcontext() if stream is None else stream
+
+    def set_stream(self, stream) -> None:
+        """Make the device of a stream the current one of this thread."""
+        self.set_device(stream.device)
 
     def memory_allocated(self, device=None) -> int:
         """Bytes that tensors hold on a device now."""
@@ -73,10 +110,38 @@ class Api:
         """The most bytes that tensors held since the last reset."""
         return self._account(device).peak
 
+    # no memory is kept for later, so none is reserved beside that of tensors
+    memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
+
+    def memory_stats(self, device=None) -> OrderedDict:
+        """The bytes that tensors hold and held at most, by the names of CUDA."""
+        account = self._account(device)
+        counts = {"current": account.used, "peak": account.peak}
+        return OrderedDict(
+            (f"{kind}_bytes.all.{when}", count)
+            for kind in ("active", "allocated", "reserved")
+            for when, count in counts.items()
+        )
+
+    def memory_summary(self, device=None, abbreviated=False) -> str:
+        """What a device holds, by kind, in words."""
+        account, kinds = self._account(device), self._account(device).by_kind()
+        rows = [f"{kind:<16}{binary(kinds[kind]):>12}" for kind in KINDS]
+        for name, count in (
+            ("in all", account.used),
+            ("at the peak", account.peak),
+            ("capacity", account.capacity),
+        ):
+            rows.append(f"{name:<16}{binary(count):>12}")
+        return "\n".join([self.get_device_name(device), *rows])
+
     def reset_peak_memory_stats(self, device=None) -> None:
         """Begin to look for the peak anew."""
         account = self._account(device)
         account.peak = account.used
+
+    def reset_accumulated_memory_stats(self, device=None) -> None:
+        """Nothing to do: nothing is accumulated."""
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """Free and total bytes of a device."""
@@ -86,13 +151,29 @@ class Api:
     def empty_cache(self) -> None:
         """Nothing to do: what is freed is free at once."""
 
+    empty_host_cache = empty_cache
+
     def get_device_name(self, device=None) -> str:
         """The GPU that a device models."""
-        return f"virtual {self.get_device_properties(device).name}"
+        return f"virtual {self._gpu(device).name}"
 
-    def get_device_properties(self, device=None):
-        """The data sheet of the GPU that a device models."""
-        return machine.place(index_of(device)).gpu
+    def get_device_properties(self, device=None) -> Properties:
+        """Name, bytes as chosen, and compute capability of the GPU that is modelled."""
+        total = self._account(device).capacity
+        known = _CAPABILITIES.get(self._gpu(device).name, ())
+        numbers = dict(zip(("major", "minor"), known))
+        return Properties(
+            name=self.get_device_name(device), total_memory=total, **numbers
+        )
+
+    def get_device_capability(self, device=None) -> tuple[int, int]:
+        """The compute capability of the GPU that is modelled."""
+        properties = self.get_device_properties(device)
+        return properties.major, properties.minor
+
+    def is_bf16_supported(self, including_emulation=True) -> bool:
+        """Whether there are bfloat16 numbers: the CPU has them."""
+        return True
 
     # all devices draw from the CPU's generator, so that a seed means the same numbers
     def manual_seed_all(self, seed) -> None:
@@ -109,11 +190,14 @@ class Api:
         torch.set_rng_state(state)
 
     def _is_in_bad_fork(self) -> bool:
-        return False
+        return machine.forked
 
     def get_amp_supported_dtype(self) -> list:
-        """None: autocast says so and switches itself off."""
-        return []
+        """The types that autocast may be asked for."""
+        return DTYPES
+
+    def _gpu(self, device):
+        return machine.place(index_of(device)).gpu
 
     def _account(self, device):
         account = machine.place(index_of(device)).account

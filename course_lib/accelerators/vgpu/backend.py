@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental import proxy_tensor
 from torch.optim import optimizer
 from torch.utils.backend_registration import (
     _setup_privateuseone_for_python_backend as register,
 )
 
-from course_lib.accelerators.vgpu import attention, factories, tensors
-from course_lib.accelerators.vgpu.api import Api, Stream, device
-from course_lib.accelerators.vgpu.autograd import Guard, single_threaded
+from course_lib.accelerators.vgpu import (
+    accelerator,
+    attention,
+    autocast,
+    factories,
+    lazy,
+    pinning,
+    tensors,
+)
+from course_lib.accelerators.vgpu.api import Api
+from course_lib.accelerators.vgpu.autograd import SPECIAL_CASES, Guard, single_threaded
 from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
+from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.labels import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
+from course_lib.accelerators.vgpu.refusals import refuse_what_crashes
+from course_lib.accelerators.vgpu.refused import MOVES, REFUSED
+from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
-from course_lib.accelerators.virtual import machine
 
 _library: list = []
 
@@ -25,23 +37,39 @@ def install() -> None:
     """Register the backend "vgpu" with PyTorch; a second call does nothing."""
     if _library:
         return
-    SPECIAL.update(CROSSINGS)
-    register("vgpu", Api(), device_guard=Guard())
+    SPECIAL.update(CROSSINGS | REFUSED | SPECIAL_CASES)
+    api = Api()
+    register("vgpu", api, device_guard=Guard())
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(factories.factory, "PrivateUse1")
+    fallback.fallback(torch.library.fallthrough_kernel, autocast.KEY)
     kernels = torch.library.Library("aten", "IMPL")
     kernels.impl("empty.memory_format", factories.empty, "PrivateUse1")
     kernels.impl("empty_strided", factories.empty_strided, "PrivateUse1")
     kernels.impl("_copy_from", factories.copy_from, "PrivateUse1")
+    kernels.impl("_pin_memory", pinning.pin, "CPU")
+    kernels.impl("is_pinned", pinning.is_pinned, "CPU")
+    for key, (name, refuse) in MOVES.items():
+        kernels.impl(name, refuse, key)
+    autocast.serve(kernels)
     attention.install(kernels)
     _library.extend([fallback, kernels])
     torch.serialization.register_package(9, lambda storage: None, factories.load)
+    torch._utils._get_restore_location = factories.restoring(
+        torch._utils._get_restore_location
+    )
     # optimizers then work on lists of parameters at once, as on CUDA
     optimizer._foreach_supported_types.append(VirtualTensor)
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)
     serve()
-    _serve_accelerator()
+    accelerator.serve(api)
+    lazy.serve()
+    torch.Event, torch.Stream = VirtualEvent, VirtualStream
+    torch.Generator = VirtualGenerator
+    refuse_what_crashes()
+    # else make_fx, and torch.func.linearize with it, take our tensors for constants
+    proxy_tensor.HANDLED_TYPES += (VirtualTensor,)
     data = property(tensors.get_data, tensors.set_data)
     VirtualTensor.data = torch.nn.Parameter.data = data
     torch._has_compatible_shallow_copy_type = tensors.compatible(
@@ -50,21 +78,3 @@ def install() -> None:
     torch.autograd._engine_run_backward = single_threaded(
         torch.autograd._engine_run_backward
     )
-
-
-def _serve_accelerator():
-    """Let nn.DataParallel ask `torch.accelerator` for streams and current devices."""
-    for name, function in (
-        ("current_stream", Stream),
-        ("device_index", device),
-        ("device_count", lambda: machine.count),
-        ("current_device_index", lambda: machine.place(None).index),
-    ):
-        setattr(torch.accelerator, name, function)
-    torch.nn.parallel._functions._get_stream = lambda device: None
-    # a machine with one GPU has virtual ones beside it: these are meant then
-    original = torch._utils._get_available_device_type
-    for owner in (torch._utils, torch.nn.parallel.data_parallel):
-        owner._get_available_device_type = lambda: (
-            "vgpu" if machine.count else original()
-        )

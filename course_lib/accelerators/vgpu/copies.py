@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.accelerators.clock import HOST
+from course_lib.accelerators.vgpu import pinning
 from course_lib.accelerators.vgpu.operators import CPU, TRAITS, charge, place_of, run
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
@@ -28,12 +29,14 @@ def _convert(func, args, kwargs):
     if target is None and torch.device(device).type != "cpu":
         return out
     result = out if target is None else wrap(out, block_of(storage_of(out), target))
+    # as on CUDA: what is to arrive later arrives in pinned memory
+    later = target is None and kwargs.get("non_blocking")
     with machine.lock:
         if target is source:
             charge(TRAITS[func], source, done=(args, kwargs, out), operands=[given])
         else:
-            _move(source, target, out.nbytes)
-    return result
+            _move(source, target, out.nbytes, waits=not later)
+    return pinning.mark(result) if later else result
 
 
 def _copy(func, args, kwargs):
@@ -46,9 +49,10 @@ def _copy(func, args, kwargs):
         if places[0] is places[1]:
             charge(TRAITS[func], places[0], done=(args, kwargs, to), operands=[new])
         else:
-            pinned = places[0] is None and new.is_pinned()
-            waits = not (pinned and (args[2:] or [kwargs.get("non_blocking")])[0])
-            _move(*places, to.nbytes, waits=waits)
+            later = (args[2:] or [kwargs.get("non_blocking")])[0]
+            host = new if places[0] is None else given
+            later = later and None in places and pinning.is_pinned(host)
+            _move(*places, to.nbytes, waits=not later)
     return given
 
 
@@ -81,4 +85,5 @@ CROSSINGS = {
     aten._to_copy: _convert,
     aten.copy_: _copy,
     aten._local_scalar_dense: _read,
+    aten._pin_memory: pinning.refuse,
 }

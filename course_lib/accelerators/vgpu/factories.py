@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import partial, wraps
 
 import torch
 
@@ -63,3 +63,18 @@ def load(storage, location):
     moved.copy_(storage)
     moved.target = torch.device("vgpu", place_of(location).index)
     return moved
+
+
+def restoring(original):
+    """Where torch.load puts a tensor that was saved on a virtual GPU."""
+
+    @wraps(original)
+    def location(device):
+        place = torch.serialization._serialization_tls.map_location
+        if not callable(place):
+            return original(device)
+        # it is asked as for a storage: what comes back says where, None says as saved
+        moved = place(torch.UntypedStorage(0), str(device))
+        return device if moved is None else moved.device
+
+    return location

@@ -26,7 +26,7 @@ class Traits:
     """What is to be known of an operator before it runs; found once."""
 
     __slots__ = ("flops", "free", "mixes", "picks", "reshapes", "special", "switch")
-    __slots__ += ("waits",)
+    __slots__ += ("waits", "writes")
 
     def __init__(self, func):
         packet, tags = func.overloadpacket, func.tags
@@ -40,6 +40,15 @@ class Traits:
         written = (a for a in func._schema.arguments if a.alias_info is not None)
         outs = any(a.kwarg_only and a.alias_info.is_write for a in written)
         self.reshapes = relabels or outs
+        # lists that are written and not returned; fused optimizers only read gradients
+        self.writes = [
+            position
+            for position, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None
+            and isinstance(argument.type, torch.ListType)
+            and argument.name != "grads"
+            and not func._schema.returns
+        ]
         # these take indices or lengths from the CPU on CUDA, too
         self.mixes = name in _MIXES
         self.picks = name in _PICKS
@@ -203,6 +212,8 @@ def charge(traits, place, *, done, operands):
     elif type(out) is tuple or type(out) is list:
         first = out[0] if out else None
         bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
+    for position in traits.writes:
+        bytes += sum(each.nbytes for each in inner[position])
     if traits.picks:
         bytes *= 2
     else:

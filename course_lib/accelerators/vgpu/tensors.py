@@ -84,6 +84,14 @@ class VirtualTensor(torch.Tensor):
     def __array__(self, *_, **__):
         return self.numpy()
 
+    def untyped_storage(self):
+        """The memory of the numbers, which is the CPU's; as many bytes as on CUDA."""
+        return self.elem.untyped_storage()
+
+    def data_ptr(self):
+        """The address of the first number, in the CPU's memory."""
+        return self.elem.data_ptr()
+
     def __reduce_ex__(self, protocol):
         """Travel as a tensor of the CPU that is put back on the device."""
         if self._is_param:
@@ -189,12 +197,13 @@ def set_data(tensor, new):
         if tensor._is_param:
             tensor._is_param = True  # its new memory is that of a parameter
     elif VirtualTensor in (type(tensor), type(new)):
-        _swap(tensor, torch.nn.Parameter(new, tensor.requires_grad))
+        swap(tensor, torch.nn.Parameter(new, tensor.requires_grad))
     else:
         _set_data(tensor, new)
 
 
-def _swap(parameter, new):
+def swap(parameter, new):
+    """Exchange two tensors, which all who hold one of them will see."""
     # as torch.utils.swap_tensors, which refuses while a graph or a weak reference is
     # alive; an optimizer made before module.to must keep its parameters
     for name in ("__class__", "__dict__"):

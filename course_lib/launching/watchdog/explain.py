@@ -83,7 +83,8 @@ def reason(states: list[RankState]) -> str:
     if by_state["works"]:
         return _busy(by_state["works"], waiting)
     return (
-        _joining(waiting, states)
+        _keys(waiting)
+        or _joining(waiting, states)
         or (by_state["returned"] and _returned(by_state["returned"], waiting))
         or _PAIRS.get(frozenset(map(_operation, waiting)), "")
         or _unpaired(waiting)
@@ -125,6 +126,16 @@ def _busy(working, waiting):
     return (
         f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(working)}: look at the line"
         f" of {_ranks(working)} first. Does it end?"
+    )
+
+
+def _keys(waiting):
+    asking = [state for state in waiting if state.call.startswith("store.")]
+    if not asking:
+        return ""
+    return (
+        f"{_ranks(asking)} {_wait(asking)} for a key that no rank has set. Look for its"
+        " store.set: is it left out, behind a wait, or under another name?"
     )
 
 

@@ -41,7 +41,7 @@ BEGUN, LEFT = b"begun", b"left"  # what a rank tells of the function that it run
 _socket, _rank = None, None  # file number and process; None until the launch gave one
 _limit = math.inf  # seconds; of the last process group
 _started = False
-_awaited = None  # the work that the main thread waits for
+_awaited = None  # the work that the main thread waits for, or words for it
 
 
 class Answer(NamedTuple):
@@ -80,10 +80,10 @@ def tell(line: bytes) -> None:
             link.send(line + b"\n", socket.MSG_DONTWAIT)
 
 
-def start(limit: float) -> None:
+def start(limit: float | None = None) -> None:
     """Let a thread answer from now on; the new group waits `limit` seconds."""
     global _started, _limit
-    _limit = limit
+    _limit = _limit if limit is None else limit
     if _is_rank() and not _started:
         _started = True
         # read with the first group; `trace=True` has asked for more
@@ -98,7 +98,7 @@ def _is_rank():
 
 @contextmanager
 def awaits(work):
-    """Note what the main thread waits for in this block."""
+    """Note what the main thread waits for in this block, a work or in words."""
     global _awaited
     _awaited = work
     try:
@@ -140,6 +140,8 @@ def _members():
 
 
 def _operation(work):
+    if isinstance(work, str):
+        return work
     return _OPERATIONS.get(work._get_op_type(), "") if work is not None else ""
 
 

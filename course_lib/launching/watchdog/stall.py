@@ -193,6 +193,8 @@ def _name(frames, awaited):
     frame = (public or names or frames)[0]
     if frame.file.endswith(_DDP):
         return "DistributedDataParallel"
+    if frame.function == "from_store":
+        return awaited or "a store"
     if frame.function == "wait":
         return f"wait() of {awaited}" if awaited else "wait()"
     return frame.function

@@ -1,0 +1,15 @@
+"""`__main__` of a process that a rank starts by spawn or forkserver: what travelled.
+
+To multiprocessing a rank looks like `python -m` of this module, so it runs this here
+where it would run a script again. The cells of the notebook do not run again.
+"""
+
+import os
+import sys
+
+from course_lib.launching import payload
+
+if __name__ == "__mp_main__" and os.environ["COURSE_LIB_CALL"]:
+    sys.modules["__main__"] = sys.modules[__name__]  # of which it makes a copy
+    with open(os.environ["COURSE_LIB_CALL"], "rb") as file:
+        payload.load(file)

@@ -1,0 +1,45 @@
+"""What a device holds."""
+
+import torch
+
+from tests.capabilities.rows import A100, modelled, refused, works
+
+
+@works(
+    "`memory_allocated`, `max_memory_allocated`, `mem_get_info`",
+    "The bytes of all tensors, each memory once; they are free as soon as the last"
+    " tensor of it is gone.",
+)
+def allocated(devs):
+    x = torch.ones(1000, device=devs[1])
+    view = x[10:]
+    assert torch.vgpu.memory_allocated(1) == 4000
+    del x
+    assert torch.vgpu.memory_allocated(1) == 4000 and view.numel() == 990
+    del view
+    assert torch.vgpu.memory_allocated(1) == 0
+    assert torch.vgpu.max_memory_allocated(1) == 4000
+
+
+@refused(
+    "more than there is",
+    "vgpu out of memory. Tried to allocate 37.25 GiB. GPU 0 has a total capacity of"
+    " 37.25 GiB of which 37.25 GiB is free. 0 bytes is in use by PyTorch.",
+)
+def too_much(devs):
+    return torch.empty(A100.memory + 1, dtype=torch.bool, device=devs[0])
+
+
+@modelled(
+    "`memory_reserved`, `memory_stats`, `memory_summary`, `empty_cache`",
+    "There is no caching allocator: reserved is what tensors hold.",
+)
+def reserved(devs):
+    kept = torch.ones(1000, device=devs[1])
+    assert torch.vgpu.memory_reserved(1) == kept.nbytes
+    assert torch.vgpu.max_memory_reserved(1) == torch.vgpu.max_memory_allocated(1)
+    assert torch.vgpu.memory_stats(1)["reserved_bytes.all.current"] == kept.nbytes
+    summary = torch.vgpu.memory_summary(1).split("\n")
+    assert ["activations", "3.91", "KiB"] in [line.split() for line in summary]
+    torch.vgpu.empty_cache()
+    assert torch.vgpu.memory_reserved(1) == kept.nbytes
