@@ -144,7 +144,13 @@ def run(rounds: int | None = None) -> str:
         own = {f: row for f, row in rows.items() if f.use == use}
         cells = [row[0] for row in own.values()]
         parts += [f"{title}\n", report.table(_HEAD, cells), _summary(own.values())]
-    parts += [_MEMORY, report.table(_MEMORY_HEAD, _memory_rows()), _LEFT_OUT, _SOURCES]
+    parts += [
+        _fitted(),
+        _MEMORY,
+        report.table(_MEMORY_HEAD, _memory_rows()),
+        _LEFT_OUT,
+        _SOURCES,
+    ]
     return "\n".join([*parts, f"torch {torch.__version__}.\n"])
 
 
@@ -170,6 +176,17 @@ def _row(figure):
     names[4] += f" ({figure.software})"
     memory = f"{peak / 1e9:.1f} of {gpu.memory / 1e9:.0f} GB"
     return [*names, *cells, memory], errors
+
+
+_FITTED = """\
+Fitted again, to the first table as it is now: {}.
+The shares in `shares.csv` stay as they were fixed, before the second was looked at.
+"""
+
+
+def _fitted():
+    shares = ", ".join(f"{name} {share:.2f}" for name, share in fit().items())
+    return _FITTED.format(shares)
 
 
 def _short(value):

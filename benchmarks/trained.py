@@ -4,32 +4,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-_HALF = {F.linear, F.conv2d, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
-_HALF |= {F.scaled_dot_product_attention}
-_FLOAT = {F.layer_norm, F.softmax, F.cross_entropy}
 
+class HalfNorm(nn.LayerNorm):
+    """LLM Foundry's norm, which autocast leaves in half precision."""
 
-class Autocast(torch.overrides.TorchFunctionMode):
-    """What torch.autocast does on CUDA, for the functions that these networks call."""
-
-    def __init__(self, dtype, keeps=()):
-        super().__init__()
-        self.dtype, self.keeps = dtype, keeps
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: PLR0917
-        """Call one function with its tensors cast."""
-        wanted = self.dtype if func in _HALF else None
-        if func in _FLOAT and func not in self.keeps:
-            wanted = torch.float32
-        if wanted is not None:
-            args = [_cast(each, wanted) for each in args]
-            kwargs = {key: _cast(each, wanted) for key, each in (kwargs or {}).items()}
-        return func(*args, **(kwargs or {}))
-
-
-def _cast(value, dtype):
-    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return value.to(dtype) if is_float else value
+    def forward(self, x):
+        """(…, width) → the same."""
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x)
 
 
 class Bottleneck(nn.Module):
@@ -81,7 +63,8 @@ class Block(nn.Module):
     def __init__(self, width, heads, *, causal, plain, dropout=0.0):
         super().__init__()
         self.heads, self.causal, self.plain = heads, causal, plain
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        norm = nn.LayerNorm if plain else HalfNorm
+        self.norms = nn.ModuleList(norm(width) for _ in range(2))
         self.inner, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.wide, self.narrow = (
             nn.Linear(width, 4 * width),
@@ -135,7 +118,7 @@ class Transformer(nn.Module):
         self.causal, self.masked, self.dropout = causal, masked, dropout
         self.words = nn.Embedding(words, width)
         self.positions = nn.Embedding(positions, width)
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width) if plain else HalfNorm(width)
         options = {"causal": causal, "plain": plain, "dropout": dropout}
         self.blocks = nn.ModuleList(
             Block(width, heads, **options) for _ in range(depth)
