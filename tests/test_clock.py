@@ -92,11 +92,15 @@ def test_another_gpu_has_another_speed(virtual, gpu):
 
 @pytest.fixture
 def switches():
-    """PyTorch's switches for TF32, put back afterwards."""
-    conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul
-    before = conv.fp32_precision, matmul.fp32_precision
-    yield conv, matmul
-    conv.fp32_precision, matmul.fp32_precision = before
+    """PyTorch's switches for TF32 as they are at first, put back afterwards."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    places = cudnn.conv, cudnn.rnn, matmul
+    before = [place.fp32_precision for place in places]
+    # a check that ran in this process may have changed them
+    cudnn.conv.fp32_precision = cudnn.rnn.fp32_precision = "tf32"
+    yield cudnn.conv, matmul
+    for place, precision in zip(places, before):
+        place.fp32_precision = precision
 
 
 def rates(device):

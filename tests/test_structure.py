@@ -18,7 +18,7 @@ FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
 _AROUND = ("exercises", "authoring", "grading")  # what is not the core
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
-BUDGETS = {"core": 7_760, "exercises": 4_500, "grading and authoring": 3_900}
+BUDGETS = {"core": 7_780, "exercises": 4_500, "grading and authoring": 3_900}
 
 
 def test_everything_in_the_package_has_its_place_in_the_order():

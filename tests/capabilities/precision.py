@@ -66,9 +66,14 @@ def rates(devs):
         torch.set_float32_matmul_precision(before)
     x = torch.rand(8, 64, 16, 16, device=devs[0])
     conv = nn.Conv2d(64, 64, 3, padding=1).to(devs[0])
-    fast = _seconds(lambda: conv(x))
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    switch = torch.backends.cudnn.conv
+    before, switch.fp32_precision = switch.fp32_precision, "tf32"
+    try:
+        fast = _seconds(lambda: conv(x))
+        switch.fp32_precision = "ieee"
         assert _seconds(lambda: conv(x)) > 1.5 * fast
+    finally:
+        switch.fp32_precision = before
 
 
 @modelled(
