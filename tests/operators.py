@@ -59,7 +59,7 @@ def compare(want, got, device, *, values=True):
     want, got = tensors(want), tensors(got)
     assert len(want) == len(got), f"{len(got)} tensors instead of {len(want)}"
     for a, b in zip(want, got):
-        assert type(b) is VirtualTensor, f"a result is a {type(b).__name__}"
+        assert isinstance(b, VirtualTensor), f"a result is a {type(b).__name__}"
         assert b.device == device, f"a result is on {b.device}"
         found, expected = ((t.shape, t.dtype, t.requires_grad) for t in (b, a))
         assert found == expected, f"{found} instead of {expected}"
