@@ -33,6 +33,21 @@ def leaf(device):
     return torch.ones(3, device=device, requires_grad=True)
 
 
+def left_elsewhere(x, device):
+    """`x` on another device, by a Function that leaves its gradient there."""
+
+    class Stays(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.to(device)
+
+        @staticmethod
+        def backward(context, slope):
+            return slope
+
+    return Stays.apply(x)
+
+
 def function(backward):
     """A custom autograd Function with this backward."""
     methods = {"forward": lambda context, x: x * 2, "backward": backward}

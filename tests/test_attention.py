@@ -7,7 +7,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib.accelerators.hardware import GPUS
 from course_lib.accelerators.vgpu import attention
-from course_lib.tracing.record import trace
+from tests.lasting import lasts
 
 A100 = GPUS["A100"]
 ONE = "ScaledDotProductFusedAttentionOverrideableBackward0"
@@ -181,14 +181,6 @@ def test_devices_are_not_mixed(devs):
         F.scaled_dot_product_attention(query.to(devs[0]), key.to(devs[1]), value)
 
 
-def seconds(device, work):
-    torch.vgpu.synchronize(device)
-    with trace() as result:
-        kept = work()
-    assert kept is not None
-    return result.time(str(device), "compute")
-
-
 @pytest.mark.parametrize("causal, share", [(False, 1.0), (True, 0.5)])
 def test_time_is_that_of_the_products_without_what_a_causal_mask_leaves_out(
     virtual, causal, share
@@ -203,9 +195,9 @@ def test_time_is_that_of_the_products_without_what_a_causal_mask_leaves_out(
         out.append(F.scaled_dot_product_attention(*leaves, is_causal=causal))
         return out
 
-    assert seconds(device, forward) == pytest.approx(2 * product * share, rel=2e-3)
+    assert lasts(device, forward) == pytest.approx(2 * product * share, rel=2e-3)
     above = torch.ones_like(out[0])
-    backward = seconds(device, lambda: torch.autograd.grad(out[0], leaves, above))
+    backward = lasts(device, lambda: torch.autograd.grad(out[0], leaves, above))
     # the scores again, and two products for each of the two
     assert backward == pytest.approx(5 * product * share, rel=2e-3)
 
@@ -213,7 +205,7 @@ def test_time_is_that_of_the_products_without_what_a_causal_mask_leaves_out(
 def test_a_short_attention_moves_its_tensors_once(virtual):
     (device,) = virtual(1, launch=0)
     tensors = [tensor.to(device) for tensor in inputs(rows=8, columns=8)]
-    time = seconds(device, lambda: F.scaled_dot_product_attention(*tensors))
+    time = lasts(device, lambda: F.scaled_dot_product_attention(*tensors))
     bytes = 4 * tensors[0].nbytes + 3 * 4 * 8 * 4 + 16
     assert time == pytest.approx(bytes / A100.bandwidth)
 

@@ -9,6 +9,7 @@ from torch import nn
 from course_lib.accelerators.hardware import GPUS, LINKS
 from course_lib.accelerators.virtual import LAUNCH, machine
 from course_lib.tracing.record import trace
+from tests.lasting import lasts
 
 A100, NVLINK, PCIE = GPUS["A100"], LINKS["NVLink3"], LINKS["PCIe4"]
 
@@ -16,15 +17,6 @@ A100, NVLINK, PCIE = GPUS["A100"], LINKS["NVLink3"], LINKS["PCIe4"]
 def now():
     """The host's time in seconds, without waiting for a device."""
     return machine.clock.host
-
-
-def lasts(device, work):
-    """Seconds that a device works on what `work()` launches."""
-    torch.vgpu.synchronize(device)
-    with trace() as result:
-        kept = work()
-    assert kept is not None
-    return result.time(str(device), "compute")
 
 
 @pytest.fixture

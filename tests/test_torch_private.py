@@ -26,6 +26,7 @@ from course_lib.accelerators.selection import devices
 from course_lib.accelerators.vgpu import VirtualTensor
 from course_lib.launching.watchdog import responder
 from course_lib.tracing import flight_recorder, ranks
+from tests.backward_errors import left_elsewhere
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "course_lib"
@@ -244,19 +245,9 @@ def zero_tangents(devs):
 def streams_of_gradients(devs):
     """The engine says something else where a gradient is on another device, or refuses
     it itself: our words do not appear, and may be left out."""
-
-    class Stays(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x):
-            return x.to(devs[1])
-
-        @staticmethod
-        def backward(context, slope):
-            return slope
-
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="invalid gradient: it is on another device"):
-        Stays.apply(x).sum().backward()
+        left_elsewhere(x, devs[1]).sum().backward()
 
 
 def followed(devs):

@@ -24,6 +24,9 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
+from tests.backward_errors import left_elsewhere
+from tests.capabilities.devices import OnDevice
+
 X = torch.linspace(0.5, 2.0, 4)
 
 
@@ -159,18 +162,9 @@ def test_a_gradient_on_another_device_than_its_output_is_refused(devs, batched, 
 
 
 def test_a_gradient_that_a_function_leaves_on_another_device_is_refused(devs):
-    class Stays(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x):
-            return x.to(devs[1])
-
-        @staticmethod
-        def backward(context, slope):
-            return slope
-
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="invalid gradient: it is on another device"):
-        Stays.apply(x).sum().backward()
+        left_elsewhere(x, devs[1]).sum().backward()
     (x.to(devs[1]) * 2).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
 
@@ -358,13 +352,6 @@ def test_memory_without_a_tensor_is_refused(devs, make):
         make(X.to(devs[1]))
     assert torch.UntypedStorage(8).nbytes() == 8
     assert torch.UntypedStorage([1, 2]).tolist() == [1, 2]
-
-
-class OnDevice(list):
-    """A data set whose samples are on a device."""
-
-    def __getitem__(self, index):
-        return super().__getitem__(index) * 2
 
 
 def test_a_forked_worker_refuses_tensors_of_a_device_as_on_cuda(devs):

@@ -120,7 +120,7 @@ def beyond(devs):
     return torch.ones(2, device="vgpu:3")
 
 
-class _OnDevice(list):
+class OnDevice(list):
     """A data set whose samples are on a device."""
 
     def __getitem__(self, index):
@@ -134,7 +134,7 @@ class _OnDevice(list):
     " here by cl.devices(n).",
 )
 def forked(devs):
-    samples = _OnDevice([torch.ones(2, device=devs[1])])
+    samples = OnDevice([torch.ones(2, device=devs[1])])
     loader = torch.utils.data.DataLoader(
         samples, num_workers=1, multiprocessing_context="fork"
     )
