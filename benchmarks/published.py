@@ -5,7 +5,6 @@ again, to the half of the figures that is there for it.
 """
 
 import contextlib
-import csv
 import statistics
 import sys
 from dataclasses import dataclass
@@ -109,9 +108,9 @@ class Figure:
 
 def figures() -> list[Figure]:
     """All published figures, in the order of the table."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return [_figure(row) for row in rows]
+    from course_lib.accelerators.hardware import read_table
+
+    return [_figure(row) for row in read_table(TABLE)]
 
 
 def _figure(row):

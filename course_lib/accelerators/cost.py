@@ -74,8 +74,7 @@ def switch_of(func):
     return torch.backends.cuda.matmul if products else None
 
 
-_NAMES = ("float64", "float32", "float16", "bfloat16")
-_NAMES = {getattr(torch, name): name for name in _NAMES}
+_NAMES = {getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloat16")}
 
 
 def rate_of(dtype, switch=None) -> str:

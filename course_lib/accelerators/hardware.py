@@ -47,11 +47,14 @@ class Link:
 _DTYPES = ("float64", "float32", "tfloat32", "float16", "bfloat16")
 
 
+def read_table(path: Path) -> csv.DictReader:
+    """The rows of a CSV file by the names in its first line; comments are left out."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return csv.DictReader(line for line in lines if not line.startswith("#"))
+
+
 def _rows(table):
-    """The rows of a table that lies beside this module, with its comments left out."""
-    text = Path(__file__).with_name(table).read_text(encoding="utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    return csv.DictReader(lines)
+    return read_table(Path(__file__).with_name(table))
 
 
 def _gpu(row):
@@ -66,7 +69,6 @@ def _link(row):
 
 
 GPUS = {gpu.name: gpu for gpu in map(_gpu, _rows("gpus.csv"))}
-_SHARES = {row["name"]: row for row in _rows("shares.csv")}
 LINKS = {link.name: link for link in map(_link, _rows("links.csv"))}
 
 # other names, written as _plain writes them
@@ -97,12 +99,13 @@ def achievable(gpu: str | DataSheet) -> DataSheet:
     Errors: UsageError for a GPU without such shares.
     """
     sheet = find_gpu(gpu)
-    if sheet.name not in _SHARES:
+    known = {row["name"]: row for row in _rows("shares.csv")}
+    if sheet.name not in known:
         raise UsageError(
             f"cannot say what the gpu {sheet.name!r:.40} achieves: shares are known for"
-            f" {', '.join(_SHARES)}."
+            f" {', '.join(known)}."
         )
-    shares = _SHARES[sheet.name]
+    shares = known[sheet.name]
     plain, tensor = float(shares["plain"]), float(shares["tensor"])
     slow = sheet.flops["float32"]
     # what is not faster than float32 does not use tensor cores

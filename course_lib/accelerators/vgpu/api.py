@@ -125,7 +125,8 @@ class Api:
 
     def memory_summary(self, device=None, abbreviated=False) -> str:
         """What a device holds, by kind, in words."""
-        account, kinds = self._account(device), self._account(device).by_kind()
+        account = self._account(device)
+        kinds = account.by_kind()
         rows = [f"{kind:<16}{binary(kinds[kind]):>12}" for kind in KINDS]
         for name, count in (
             ("in all", account.used),

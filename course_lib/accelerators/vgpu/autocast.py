@@ -7,11 +7,12 @@ the modelled time is that of its rate.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from course_lib.accelerators.hardware import read_table
 
 KEY = "AutocastPrivateUse1"
 DTYPES = [torch.float16, torch.bfloat16]
@@ -32,8 +33,7 @@ def serve(library: torch.library.Library) -> None:
 
 def policies() -> list[tuple[str, str]]:
     """Operators, such as "softmax.int", each with what is done: see autocast.csv."""
-    text = Path(__file__).with_suffix(".csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if line[0] != "#")
+    rows = read_table(Path(__file__).with_suffix(".csv"))
     return [(row["operator"], row["policy"]) for row in rows]
 
 
@@ -53,22 +53,25 @@ def _outside(policy, func):
     return kernel
 
 
-def _lower(func, args, kwargs):
-    args, kwargs = _in(torch.get_autocast_dtype("vgpu"), (args, kwargs))
-    return func(*args, **kwargs)
+def _casting(choose):
+    """The policy that casts all tensors to the type that `choose` names for them."""
+
+    def policy(func, args, kwargs):
+        given = args, kwargs
+        dtype = choose(given)
+        args, kwargs = tree_map_only(torch.Tensor, lambda t: _cast(t, dtype), given)
+        return func(*args, **kwargs)
+
+    return policy
 
 
-def _float32(func, args, kwargs):
-    args, kwargs = _in(torch.float32, (args, kwargs))
-    return func(*args, **kwargs)
+def _lower(given=None):
+    return torch.get_autocast_dtype("vgpu")
 
 
-def _widest(func, args, kwargs):
-    dtypes = {t.dtype for t in tree_leaves((args, kwargs)) if _eligible(t)}
-    lower = torch.get_autocast_dtype("vgpu")
-    widest = lower if dtypes <= {lower} else torch.float32
-    args, kwargs = _in(widest, (args, kwargs))
-    return func(*args, **kwargs)
+def _widest(given):
+    dtypes = {tensor.dtype for tensor in tree_leaves(given) if _eligible(tensor)}
+    return _lower() if dtypes <= {_lower()} else torch.float32
 
 
 def _result_float32(func, args, kwargs):
@@ -94,16 +97,11 @@ def _refused(*_, **__):
 
 
 _POLICIES = {
-    "lower": _lower,
-    "float32": _float32,
+    "lower": _casting(_lower),
+    "float32": _casting(lambda given: torch.float32),
     "result float32": _result_float32,
-    "widest": _widest,
+    "widest": _casting(_widest),
 }
-
-
-def _in(dtype, given):
-    """What an operator is given, with its tensors in `dtype`."""
-    return tree_map_only(torch.Tensor, lambda tensor: _cast(tensor, dtype), given)
 
 
 def _eligible(value):
