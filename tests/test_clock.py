@@ -121,9 +121,10 @@ def test_the_older_switches_count_as_well(free, switches):
     torch.backends.cuda.matmul.allow_tf32 = True
     assert rates(free[0]) == [tensor, tensor]
     torch.backends.cuda.matmul.allow_tf32 = False
-    # not by the flag itself: torch.testing forbids that once it is imported
-    with torch.backends.cudnn.flags(allow_tf32=False):
-        assert rates(free[0]) == [plain, plain]
+    # what `torch.backends.cudnn.allow_tf32` sets: torch.testing, once it is imported,
+    # forbids the flag itself
+    torch._C._set_cudnn_allow_tf32(False)
+    assert rates(free[0]) == [plain, plain]
 
 
 def test_no_switch_makes_a_v100_or_half_precision_faster(virtual, switches):
