@@ -15,10 +15,15 @@ from tests import layers
 
 MODULES = layers.modules()
 FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
-_AROUND = ("exercises", "authoring", "grading")  # what is not the core
+_AROUND = ("exercises", "lessons", "authoring", "grading")  # what is not the core
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
-BUDGETS = {"core": 7_780, "exercises": 4_500, "grading and authoring": 3_900}
+BUDGETS = {
+    "core": 7_830,
+    "exercises": 4_500,
+    "lessons": 300,
+    "grading and authoring": 3_900,
+}
 
 
 def test_everything_in_the_package_has_its_place_in_the_order():
@@ -68,7 +73,7 @@ def test_the_package_keeps_to_its_budgets(record_property):
     for module, path in MODULES.items():
         folder = layers.top(module)
         part = "core" if folder not in _AROUND else "grading and authoring"
-        part = "exercises" if folder == "exercises" else part
+        part = folder if folder in BUDGETS else part
         counts[part] += layers.code_lines(path)
     words = (f"{part} {counts[part]:,} of {BUDGETS[part]:,}" for part in BUDGETS)
     record_property("summary", f"lines of code: {', '.join(words)}")

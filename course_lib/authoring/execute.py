@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from course_lib.lessons.guess import NEXT_TIME
+
 _LARGEST = 450_000  # bytes of stored output: more would swamp a diff
 
 
@@ -75,10 +77,14 @@ def tidy(notebook) -> None:
             if "execution_count" in output:
                 output.execution_count = number
             data = output.get("data", {})
-            if "image/png" in data:
-                _shrink(data)
-            if "application/vnd.jupyter.widget-view+json" in data:
-                output.data = {"text/plain": "Run this cell to get its sliders."}
+            _shrink(data)
+            if data.pop("application/vnd.jupyter.widget-view+json", None):
+                # text stands for what lives in a kernel alone
+                if "text/html" not in data:
+                    data["text/plain"] = "Run this cell to get its sliders."
+            if "text/plain" in data:
+                for kind in data.keys() & {"text/plain", "text/html"}:
+                    data[kind] = data[kind].replace(f" {NEXT_TIME}", "")
 
 
 def _anywhere(text):
@@ -89,22 +95,22 @@ def _anywhere(text):
 
 
 def _shrink(data):
-    """Store a figure with 64 colours: a third of the bytes, the same to the eye."""
+    """Store figures with 64 colours: a third of the bytes, the same to the eye."""
+    if "image/png" in data:
+        data["image/png"] = _small(data["image/png"])
+    if "text/html" in data:  # the same picture, with its alt text
+        page = re.compile('(?<=data:image/png;base64,)[^"]*')
+        data["text/html"] = page.sub(lambda match: _small(match[0]), data["text/html"])
+
+
+def _small(picture):
+    """The same picture, in base64 as it came."""
     from PIL import Image
 
-    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    image = Image.open(io.BytesIO(base64.b64decode(picture)))
     small = io.BytesIO()
     image.convert("RGB").quantize(64, dither=0).save(small, "PNG", optimize=True)
-    picture = base64.b64encode(small.getvalue()).decode()
-    # the same picture again in HTML, for its alt text
-    page = re.sub(
-        r"(data:image/png;base64,)[^\"]*",
-        lambda match: match[1] + picture,
-        data.get("text/html", ""),
-    )
-    data["image/png"] = picture
-    if page:
-        data["text/html"] = page
+    return base64.b64encode(small.getvalue()).decode()
 
 
 def _code(notebook):

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 _NAME = ".progress.jsonl"
+_VERSION = 1  # of rows
 
 
 def _home():
@@ -35,7 +36,16 @@ def note(exercise: str, state: str) -> str | None:
     Comes back with a reason if it cannot outlive this process. Rows are only ever
     added, each in one write, so that two notebooks do not disturb each other.
     """
-    row = {"exercise": exercise, "state": state, "at": round(time.time())}
+    return _add({"exercise": exercise, "state": state})
+
+
+def keep_guess(name: str, choice) -> str | None:
+    """Add what was guessed; comes back with a reason as `note` does."""
+    return _add({"v": _VERSION, "guess": name, "choice": choice})
+
+
+def _add(row):
+    row |= {"at": round(time.time())}
     try:
         with open(place(), "ab", buffering=0) as file:
             # a newline first, since the line before may have been cut short
@@ -48,16 +58,39 @@ def note(exercise: str, state: str) -> str | None:
 
 def states() -> dict[str, list[str]]:
     """All states so far by exercise, oldest first; damaged lines are passed over."""
-    try:
-        lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
     by_exercise = {}
-    for row in [*map(_row, lines), *_unkept]:
+    for row in _rows():
         exercise, state = row.get("exercise"), row.get("state")
         if isinstance(exercise, str) and isinstance(state, str):
             by_exercise.setdefault(exercise, []).append(state)
     return by_exercise
+
+
+def guesses() -> dict:
+    """The last choice by the name of its guess."""
+    rows = (row for row in _rows() if isinstance(row.get("guess"), str))
+    return {row["guess"]: row.get("choice") for row in rows}
+
+
+def newer() -> int:
+    """How many rows a newer version of the course wrote: they are left alone."""
+    return sum(_is_newer(row) for row in _stored())
+
+
+def _rows():
+    return [row for row in _stored() if not _is_newer(row)] + _unkept
+
+
+def _is_newer(row):
+    return row.get("v", _VERSION) != _VERSION
+
+
+def _stored():
+    try:
+        lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return list(map(_row, lines))
 
 
 def _row(line):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -148,6 +150,32 @@ class Trace:
         wanted = {"source": source, "target": target, "name": name}
         return [copy.bytes for copy in self.transfers if _fits(copy, wanted)]
 
+    def steps(self) -> list[Trace]:
+        """Return the training steps, each from the end of an optimizer to the next.
+
+        The first step of a run has no optimizer before it and is left out. A step
+        begins with the first rank and ends with the last one.
+        """
+        ends = filter(None, map(self._step_ends, self.ranks))
+        times = itertools.pairwise(zip(*ends))
+        return [self.between(min(one), max(other)) for one, other in times]
+
+    def calls(self, rank=0) -> dict[str, int]:
+        """Return how often `rank` called each collective, or copied, by name."""
+        return dict(Counter(event.name for event in self.select(rank, "communicate")))
+
+    def moved(self) -> dict[str, int]:
+        """Return the bytes of all transfers by their name."""
+        total = Counter()
+        for copy in self.transfers:
+            total[copy.name] += copy.bytes
+        return dict(total)
+
+    @property
+    def bubble(self) -> float:
+        """Return the share (0 to 1) of the time of all ranks in which none computes."""
+        return 1 - sum(map(self.busy, self.ranks)) / max(1, len(self.ranks))
+
     def save(self, path) -> Path:
         """Write Chrome trace JSON for ui.perfetto.dev or chrome://tracing."""
         path = Path(path)
@@ -159,6 +187,17 @@ class Trace:
         }
         path.write_text(json.dumps(document), encoding="utf-8")
         return path
+
+    def _step_ends(self, rank) -> list[float]:
+        """When each optimizer step ends; a pause inside one makes no second step."""
+        ends, stepping = [], False
+        for event in self.select(rank, "compute"):
+            if event.name == "optimizer":
+                ends[-1 if stepping else len(ends) :] = [event.stop]
+                stepping = True
+            elif event.name in ("forward", "backward"):
+                stepping = False
+        return ends
 
     def _union(self, rank, kinds) -> list[tuple[float, float]]:
         chosen = (e for e in self if e.rank == rank and e.kind in kinds)

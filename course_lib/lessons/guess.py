@@ -1,0 +1,186 @@
+"""Ask before you show: a question with buttons, which the learner's own run answers."""
+
+import configparser
+import functools
+import html
+import math
+import numbers
+from pathlib import Path
+
+from course_lib.display import in_notebook
+from course_lib.errors import UsageError
+from course_lib.exercises import progress
+
+SENTENCES = Path(__file__).parent / "guesses"
+NEXT_TIME = "Next time guess first."
+_CARD = "border-left:4px solid #0072b2;padding:2px 0 2px 10px;margin:4px 0"
+
+
+class Outcome:
+    """What a run has shown, and what was guessed before."""
+
+    def __init__(self, seen: str, rest: str = ""):
+        self.seen, self.rest = seen, rest
+
+    def __repr__(self):
+        return f"{self.seen}{self.rest}"
+
+    def _repr_html_(self):
+        seen, rest = map(html.escape, (self.seen, self.rest))
+        return f'<div style="{_CARD}"><b>{seen}</b>{rest}</div>'
+
+
+class Guess:
+    """A question and its options; `was` says what the learner's run has shown."""
+
+    def __init__(self, name: str, question: str, options: tuple, *, unit: str = ""):
+        self.name, self.question, self.unit = name, question, unit
+        self.options = {self.text(option): option for option in options}
+        _refuse(self, options)
+        self.choice = self._earlier()
+        self._buttons = None
+
+    def text(self, value) -> str:
+        """A value as its button shows it: `2 MB`, `yes`."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, numbers.Number):
+            unit = f" {self.unit}" if self.unit else ""
+            return f"{_number(value)}{unit}"
+        return str(value)
+
+    def was(self, value) -> Outcome:
+        """What the run has shown, beside what was guessed.
+
+        `value` is one of the options, True or False for "yes" and "no", or a number:
+        the nearest option counts then, by ratio if all are above 0.
+        """
+        seen = self.text(_plain(value))
+        truth = self._truth(_plain(value))
+        if truth is None:
+            seen += ", which was not among the options"
+        elif truth != seen:
+            seen += f", nearest to {truth}"
+        choice = self.choice
+        if self._buttons:
+            self._buttons.answered(seen)
+        if choice is None:
+            return Outcome(seen + ".", f" {NEXT_TIME}" if self._buttons else "")
+        if choice == truth:
+            return Outcome(seen, ", as you guessed.")
+        why = sentences(self.name).get(choice, "")
+        return Outcome(seen + ".", f" You guessed {choice}{': ' if why else '.'}{why}")
+
+    def choose(self, option: str) -> str:
+        """Keep the option with this text; a reason comes back if that fails."""
+        self.choice = option
+        return progress.keep_guess(self.name, self.options[option]) or ""
+
+    def _earlier(self):
+        """The text of the option chosen in an earlier run, or None."""
+        earlier = progress.guesses().get(self.name, ...)
+        texts = (text for text, value in self.options.items() if value == earlier)
+        return next(texts, None)
+
+    def _truth(self, value):
+        """The text of the option that a value stands for, or None."""
+        if self.text(value) in self.options:
+            return self.text(value)
+        options = list(self.options.values())
+        if not all(map(_is_number, [value, *options])) or not math.isfinite(value):
+            return None
+        by_ratio = min(value, *options) > 0
+        scale = math.log if by_ratio else float
+        return self.text(min(options, key=lambda o: abs(scale(o) - scale(value))))
+
+    def _show(self):
+        """Buttons in a notebook; elsewhere nothing, since nobody could press them."""
+        if not in_notebook():
+            return
+        try:
+            from course_lib.lessons.buttons import Buttons
+
+            self._buttons = Buttons(self)
+        except ImportError:  # no ipywidgets: the question as text
+            print(repr(self))
+            return
+        self._buttons.show()
+
+    def __repr__(self):
+        return f"{self.question} {' / '.join(self.options)}"
+
+
+def guess(name: str, question: str, *options, unit: str = "") -> Guess:
+    """A question with buttons, `cl.guess("00-lines", "How many lines?", 1, 2, 4)`.
+
+    Nothing is revealed. Call `was(value)` on what comes back in the cell whose run
+    answers. Without a guess it says only what was seen, so that "Run all" and scripts
+    work. A guess is kept like progress, and a second run remembers it.
+    `name` is the lesson's number and a word of its own; `unit` stands behind numbers.
+
+    Errors: `UsageError` for fewer than two options, equal ones, or no question.
+    """
+    asked = Guess(name, question, options, unit=unit)
+    asked._show()
+    return asked
+
+
+def _refuse(asked, options):
+    """Raise where a question could not be asked."""
+    how = 'as in cl.guess("00-lines", "How many lines?", 1, 2, 4)'
+    for what, value in (("name", asked.name), ("question", asked.question)):
+        if not isinstance(value, str) or not value.strip():
+            raise UsageError(f"a guess needs a {what} in quotes, {how}; got {value!r}")
+    if len(options) < 2:
+        count = "one option" if options else "no option"
+        raise UsageError(f"{asked.name}: {count} is no choice. Give two or more, {how}")
+    if len(asked.options) < len(options):
+        texts = list(map(asked.text, options))
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise UsageError(f"{asked.name}: two options are {twice!r}. Make them differ")
+
+
+def _plain(value):
+    """A tensor or NumPy number of one element as Python's own."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Number) and not isinstance(value, bool)
+
+
+def _number(value):
+    """At most three digits that count, or all of a whole number, without exponent."""
+    if isinstance(value, int) or not math.isfinite(value):
+        return f"{value:,}"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    if digits > 6:
+        return f"{value:.2g}"
+    rounded = f"{value:,.{digits}f}"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
+
+
+def sentences(name: str) -> dict[str, str]:
+    """For each tempting wrong option of a guess why it is not so; from `guesses/`."""
+    texts = read(name.partition("-")[0])
+    if name not in texts:
+        return {}
+    rows = texts[name].items()
+    return {key: why.replace("\n", " ") for key, why in rows if key != "decided by"}
+
+
+@functools.cache
+def read(lesson: str) -> configparser.ConfigParser:
+    """All sentences of a lesson: a section for each guess, empty without a file.
+
+    `decided by` quotes what stands before the question and makes it decidable. Each
+    other key is a wrong option; the most tempting one stands first.
+    """
+    parser = configparser.ConfigParser(
+        delimiters=("=",), comment_prefixes=("#",), interpolation=None
+    )
+    parser.optionxform = str
+    parser.read(SENTENCES / f"{lesson}.ini", encoding="utf-8")
+    return parser

@@ -1,0 +1,146 @@
+"""A guess is answered by the learner's own run, and never by a stored key."""
+
+import json
+
+import pytest
+import torch
+
+import course_lib as cl
+from course_lib.errors import UsageError
+from course_lib.exercises import progress
+from course_lib.lessons import guess as guessing
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """A progress file of this test's own."""
+    path = tmp_path / "progress.jsonl"
+    monkeypatch.setenv("COURSE_LIB_PROGRESS", str(path))
+    monkeypatch.setattr(progress, "_unkept", [])
+    return path
+
+
+def lines():
+    return cl.guess("t-lines", "How many lines will you see?", 1, 2, 4)
+
+
+def test_without_a_guess_only_what_was_seen_is_said():
+    assert repr(lines().was(2)) == "2."
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"), [("2", "2, as you guessed."), ("4", "2. You guessed 4.")]
+)
+def test_a_guess_is_held_against_the_run(choice, said):
+    asked = lines()
+    assert asked.choose(choice) == ""
+    assert repr(asked.was(2)) == said
+    assert repr(lines().was(2)) == said, "a second run remembers it"
+
+
+def test_a_wrong_guess_gets_the_sentence_of_that_mistake(tmp_path, monkeypatch):
+    monkeypatch.setattr(guessing, "SENTENCES", tmp_path)
+    guessing.read.cache_clear()
+    text = "[t-lines]\ndecided by = each runs\n4 = Four is\n  too many.\n"
+    (tmp_path / "t.ini").write_text(text)
+    asked = lines()
+    asked.choose("4")
+    assert repr(asked.was(2)) == "2. You guessed 4: Four is too many."
+    asked.choose("1")
+    assert repr(asked.was(2)) == "2. You guessed 1."
+    guessing.read.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "said"),
+    [
+        ((1, 2, 4), 1.93, "1.93, nearest to 2."),
+        ((0.5, 1, 2), torch.tensor(1.4), "1.4, nearest to 1."),
+        ((1, 10, 100), 4, "4, nearest to 10."),
+        ((0, 1), -3, "-3, nearest to 0."),
+        (("yes", "no"), True, "yes."),
+        ((True, False), False, "no."),
+        (("yes", "no"), torch.tensor(False), "no."),
+        (("rank 0", "rank 1"), "rank 1", "rank 1."),
+        (("rank 0", "rank 1"), "both", "both, which was not among the options."),
+        ((1, 2), float("nan"), "nan, which was not among the options."),
+    ],
+)
+def test_what_a_run_gives_is_one_of_the_options(options, value, said):
+    assert repr(cl.guess("t-any", "What?", *options).was(value)) == said
+
+
+def test_units_stand_behind_numbers_alone():
+    asked = cl.guess("t-size", "How much?", 1_500, 12.5, "all of it", unit="MB")
+    assert list(asked.options) == ["1,500 MB", "12.5 MB", "all of it"]
+    assert repr(asked.was(13.04)) == "13 MB, which was not among the options."
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.0, "0"), (1.0, "1"), (0.000_21, "0.00021"), (1e-7, "1e-07"), (1999.6, "2,000")]
+    + [(12.34, "12.3"), (17_142_856, "17,142,856"), (float("inf"), "inf")],
+)
+def test_numbers_are_short(number, text):
+    assert guessing._number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("t-x", "How many?"), "no option is no choice"),
+        (("t-x", "How many?", 1), "one option is no choice"),
+        (("t-x", "How many?", 1, 2, 2), "two options are '2'"),
+        (("t-x", "How many?", 1, 1.0), "two options are '1'"),
+        (("t-x", "Same?", True, "yes"), "two options are 'yes'"),
+        (("t-x", " ", 1, 2), "a guess needs a question"),
+        (("", "How many?", 1, 2), "a guess needs a name"),
+        ((7, "How many?", 1, 2), "a guess needs a name"),
+    ],
+)
+def test_a_question_that_is_none_is_refused(arguments, why):
+    with pytest.raises(UsageError, match=why):
+        cl.guess(*arguments)
+
+
+def test_a_guess_is_a_row_of_the_progress_file(kept):
+    lines().choose("4")
+    row = json.loads(kept.read_text())
+    assert row.pop("at") > 0
+    assert row == {"v": 1, "guess": "t-lines", "choice": 4}
+
+
+def test_a_choice_that_is_no_option_any_more_is_forgotten():
+    lines().choose("4")
+    assert cl.guess("t-lines", "How many?", 1, 2).choice is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b'{"v": 1, "guess": "t-lines", "cho', b'{"guess": ["t-lines"], "choice": 4}']
+    + [b'{"v": 1, "guess": "t-lines"}', b"\xff\xfe", b'{"v": 1, "guess": 4}'],
+)
+def test_a_broken_progress_file_costs_no_guess_after_it(kept, damage):
+    kept.write_bytes(damage)
+    assert lines().choice is None
+    lines().choose("2")
+    assert lines().choice == "2"
+    assert kept.read_bytes().startswith(damage)
+
+
+def test_rows_of_a_newer_version_are_left_as_they_are(kept):
+    newer = '{"v": 2, "guess": "t-lines", "choice": {"of": 4}}\n'
+    kept.write_text(newer)
+    assert (lines().choice, progress.newer()) == (None, 1)
+    lines().choose("1")
+    assert kept.read_text().startswith(newer)
+
+
+def test_where_nothing_can_be_kept_a_guess_lasts_as_long_as_the_kernel(
+    tmp_path, monkeypatch
+):
+    place = tmp_path / "nowhere" / "progress.jsonl"
+    monkeypatch.setenv("COURSE_LIB_PROGRESS", str(place))
+    asked = lines()
+    assert f"No such file or directory ({place})" in asked.choose("4")
+    assert repr(lines().was(2)) == "2. You guessed 4."
