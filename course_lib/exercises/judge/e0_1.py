@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
-from course_lib.text import extent
+from course_lib.text import many
 
 _TEXTS = Texts("0.1")
 _SIZES = (4, 3, 1)
@@ -24,7 +24,7 @@ def judge(case: Case, seen) -> str:
     """Compare what every rank returned."""
     neighbours = list(map(_whole, seen))
     if neighbours == case.expected:
-        return f"all of {extent([case.world_size], ' ranks')} name the rank behind them"
+        return many(case.world_size, "rank")
     pairs = enumerate(zip(neighbours, case.expected))
     rank = next(number for number, (one, other) in pairs if one != other)
     raise _TEXTS.wrong(
