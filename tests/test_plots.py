@@ -563,3 +563,16 @@ def test_images_of_three_channels_are_drawn_in_colour():
 def test_images_and_labels_must_be_as_many(images, labels):
     with pytest.raises(ValueError, match=f"cannot draw {images} images with {labels}"):
         plot_images(np.zeros((images, 1, 8, 8)), range(labels))
+
+
+PALETTE = {
+    *colors.ROLE_COLORS.values(),
+    *colors.RANK_COLORS,
+    *colors.MEMORY_COLORS.values(),
+}
+
+
+@pytest.mark.parametrize("color", sorted(PALETTE))
+def test_a_mark_or_its_outline_stands_out_from_white(color):
+    shades = map(colors.luminance, (color, colors.edge(color)))
+    assert max(1.05 / (shade + 0.05) for shade in shades) >= 3
