@@ -185,6 +185,11 @@ def test_devices_stand_by_their_own_names():
     assert title(ax).startswith("2 devices, 2 ms")
 
 
+def test_processes_that_are_no_ranks_have_their_own_plural():
+    events = (ms(f"process {i}", "compute", "0 → 1", 0, 1) for i in range(3))
+    assert title(plot_timeline(trace(*events))).startswith("3 processes, 1 ms: each")
+
+
 def test_a_name_is_written_only_into_a_bar_that_it_fits():
     ax = plot_timeline(
         trace(ms(0, "compute", "forward", 0, 90), ms(0, "compute", "backward", 90, 92))
