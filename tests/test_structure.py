@@ -15,13 +15,16 @@ from tests import layers
 
 MODULES = layers.modules()
 FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
-_AROUND = ("exercises", "lessons", "authoring", "grading")  # what is not the core
+# what is not the core
+_AROUND = ("exercises", "lessons", "workspace", "authoring", "grading")
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
     "core": 7_830,
     "exercises": 4_500,
     "lessons": 300,
+    # three versions of a cell, git, files written whole, links, locks
+    "workspace": 570,
     "grading and authoring": 3_900,
 }
 

@@ -1,0 +1,528 @@
+"""A learner's copy of the course: what comes in, and that no word of theirs is lost."""
+
+import errno
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from course_lib.__main__ import main
+from course_lib.workspace import clone, command, folder, merging, notebooks
+from course_lib.workspace.plan import Base, Original, Plan
+
+EXERCISE, LESSON, SCRIPT = "exercises/04.ipynb", "notebooks/04.ipynb", "notebooks/t.py"
+
+
+# cells and notebooks
+
+
+def cell(name, text, kind="text"):
+    """A cell as the course writes them: `text`, `answer`, `check` or `given`."""
+    about = {"grade_id": name, "solution": kind == "answer", "grade": kind == "check"}
+    graded = kind in ("answer", "check")
+    new = {"cell_type": "markdown" if kind == "text" else "code", "id": name}
+    new |= {"metadata": {"nbgrader": about} if graded else {}, "source": text}
+    shown = {"outputs": [], "execution_count": None}
+    return new if kind == "text" else new | shown
+
+
+def notebook(*cells, **metadata):
+    """A notebook; `released` is noted as `release` does."""
+    whole = {"cells": list(cells), "metadata": metadata}
+    whole |= {"nbformat": 4, "nbformat_minor": 5}
+    metadata["course"] = {"released": notebooks.fingerprint(whole)}
+    return whole
+
+
+def exercise(stub="stub", text="task", check="check", given="import a", more=()):
+    cells = [
+        cell("setup", given, "given"),
+        cell("text", text),
+        cell("answer", stub, "answer"),
+        cell("check", check, "check"),
+    ]
+    return notebook(*cells, *more)
+
+
+def edited(whole, **texts):
+    """The same with other sources in cells of these ids."""
+    cells = [
+        one | {"source": texts.get(one["id"], one["source"])} for one in whole["cells"]
+    ]
+    return whole | {"cells": cells}
+
+
+def ran(whole):
+    """The same as after a run: outputs, numbers, what JupyterLab notes."""
+    cells = [
+        one | {"outputs": [{"output_type": "stream", "text": "ran", "name": "stdout"}]}
+        if one["cell_type"] == "code"
+        else one
+        for one in whole["cells"]
+    ]
+    return whole | {"cells": [*cells, cell("blank", "", "given")]}
+
+
+def sources(whole):
+    return [notebooks.source(one) for one in whole["cells"]]
+
+
+def merged(course, base, learner):
+    return sources(merging.merge(course, merging.hashes(base), learner))
+
+
+# an exercise that course and learner changed: what each did, and the sources after it
+OLD = exercise()
+NEW = exercise("new stub", "new task", "new check", "import b")
+OWN = cell("own", "mine", "given")
+COPY = cell("copy", "mine", "answer")
+COPY["metadata"]["nbgrader"]["grade_id"] = "answer"
+SETUP, TEXT, ANSWER, CHECK = OLD["cells"]
+ALL_NEW = ["import b", "new task", "new stub", "new check"]
+MERGES = {
+    "nothing": (OLD, ALL_NEW),
+    "it was run": (ran(OLD), ALL_NEW),
+    "the answer": (edited(OLD, answer="mine"), [*ALL_NEW[:2], "mine", "new check"]),
+    "the answer, to nothing": (edited(OLD, answer=" \n"), ALL_NEW),
+    "the answer, to the new stub": (edited(OLD, answer="new stub"), ALL_NEW),
+    "blanks at ends of lines": (edited(OLD, answer="stub  \n"), ALL_NEW),
+    "a text": (
+        edited(OLD, text="my note"),
+        ["import b", "new task", "my note", "new stub", "new check"],
+    ),
+    "a check": (edited(OLD, check="check\nprint"), [*ALL_NEW, "check\nprint"]),
+    "a cell added at the top": (notebook(OWN, *OLD["cells"]), ["mine", *ALL_NEW]),
+    "a cell added behind the text": (
+        notebook(SETUP, TEXT, OWN, ANSWER, CHECK),
+        ["import b", "new task", "mine", "new stub", "new check"],
+    ),
+    "a cell added at the end": (notebook(*OLD["cells"], OWN), [*ALL_NEW, "mine"]),
+    "the answer, moved": (
+        notebook(ANSWER | {"source": "mine"}, SETUP, TEXT, CHECK),
+        [*ALL_NEW[:2], "mine", "new check"],
+    ),
+    "a cell behind a moved answer": (
+        notebook(ANSWER | {"source": "a"}, OWN, SETUP, TEXT, CHECK),
+        [*ALL_NEW[:2], "a", "mine", "new check"],
+    ),
+    "a copy of the answer": (
+        notebook(SETUP, TEXT, ANSWER, COPY, CHECK),
+        [*ALL_NEW[:2], "mine", "new check"],
+    ),
+    "the answer and a copy of it": (
+        notebook(SETUP, TEXT, ANSWER | {"source": "first"}, COPY, CHECK),
+        [*ALL_NEW[:2], "first", "mine", "new check"],
+    ),
+    "a copy of the check": (
+        notebook(*OLD["cells"], CHECK | {"id": "second"}),
+        [*ALL_NEW, "check"],
+    ),
+    "two answers of one id": (
+        notebook(SETUP, TEXT, ANSWER, ANSWER | {"source": "mine"}, CHECK),
+        [*ALL_NEW[:2], "mine", "new check"],
+    ),
+    "the answer was deleted": (notebook(SETUP, TEXT, CHECK), ALL_NEW),
+    "all was deleted": (notebook(), ALL_NEW),
+    "ids were lost": (
+        notebook(*(one | {"id": None} for one in OLD["cells"])),
+        ALL_NEW,
+    ),
+    "the answer was turned into text": (
+        notebook(SETUP, TEXT, ANSWER | {"cell_type": "markdown", "source": "mine"}),
+        [*ALL_NEW[:2], "mine", "new check"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("learner", "expected"), MERGES.values(), ids=MERGES)
+def test_an_exercise_that_changed_keeps_what_the_learner_wrote(learner, expected):
+    assert merged(NEW, OLD, learner) == expected
+    ids = [one["id"] for one in merging.merge(NEW, {}, learner)["cells"]]
+    assert len({*ids}) == len(ids)
+
+
+def test_a_cell_that_only_the_learner_changed_stays_in_its_place():
+    learner = edited(OLD, setup="import mine", text="note", answer="mine")
+    assert merged(OLD, OLD, learner) == ["import mine", "note", "mine", "check"]
+
+
+def test_a_cell_that_the_course_removed_goes_unless_the_learner_changed_it():
+    without = notebook(SETUP, ANSWER, CHECK)
+    assert merged(without, OLD, OLD) == ["import a", "stub", "check"]
+    learner = edited(OLD, text="note")
+    assert merged(without, OLD, learner) == ["import a", "note", "stub", "check"]
+
+
+def test_without_a_base_all_that_differs_is_the_learners():
+    found = sources(merging.merge(NEW, {}, edited(OLD, answer="mine")))
+    assert found == [
+        *("import b", "import a", "new task", "task", "mine", "new check", "check")
+    ]
+
+
+def test_what_a_cell_showed_stays_where_its_source_stays():
+    new = edited(OLD, setup="import b")
+    setup, _, answer, *_ = merging.merge(new, merging.hashes(OLD), ran(OLD))["cells"]
+    assert setup["outputs"] == [] and answer["outputs"][0]["text"] == "ran"
+
+
+def test_a_learners_kernel_stays_and_the_courses_metadata_come():
+    theirs = OLD | {"metadata": {"kernelspec": "mine", "course": "old", "own": 1}}
+    about = merging.merge(NEW, {}, theirs)["metadata"]
+    assert about == {**NEW["metadata"], "kernelspec": "mine", "own": 1}
+
+
+def test_a_copy_of_a_changed_cell_can_be_deleted():
+    locked = {"deletable": False, "editable": False, "tags": ["t"]}
+    learner = edited(OLD, check="mine")
+    learner["cells"][-1]["metadata"] |= locked
+    *_, last = merging.merge(NEW, merging.hashes(OLD), learner)["cells"]
+    assert last["metadata"] == {"tags": ["t"]}
+
+
+# the plan: course, what was noted, what the learner has
+
+
+class Disk(dict):
+    """A folder without a disk; what a plan does is done in it."""
+
+    read = dict.get
+
+    def update_from(self, course, before):
+        plan = Plan(course, before, self.read)
+        for step in plan.steps:
+            if step.does == "write":
+                self[step.path] = step.data
+            elif step.does == "move":
+                self[step.to] = self.pop(step.path)
+            elif step.does == "remove":
+                del self[step.path]
+        return plan
+
+    def sources(self, path):
+        return sources(json.loads(self[path]))
+
+
+def original(value, **more):
+    return Original(data(value), **more)
+
+
+def data(value):
+    return notebooks.dump(value) if isinstance(value, dict) else value.encode()
+
+
+def kinds(plan):
+    return [(step.kind, step.path) for step in plan.steps if step.kind]
+
+
+FIRST = {
+    LESSON: original(ran(notebook(cell("a", "a", "given")))),
+    EXERCISE: original(OLD),
+    SCRIPT: original("print(1)"),
+}
+SECOND = {
+    LESSON: original(notebook(cell("a", "b", "given"))),
+    EXERCISE: original(NEW),
+    SCRIPT: original("print(2)"),
+}
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def bases(disk):
+    """What is noted after a first call."""
+    return disk.update_from(FIRST, {}).bases
+
+
+def test_the_first_call_hands_all_out_and_a_second_finds_nothing_to_do(disk, bases):
+    (code,) = json.loads(disk[LESSON])["cells"][:-1] or [None]
+    assert disk.keys() == FIRST.keys()
+    assert code["outputs"] == []
+    plan = disk.update_from(FIRST, bases)
+    assert plan.steps == [] and plan.bases == bases
+
+
+def test_what_the_learner_did_not_change_is_replaced(disk, bases):
+    disk[LESSON], disk[EXERCISE] = (
+        data(ran(json.loads(disk[n]))) for n in (LESSON, EXERCISE)
+    )
+    plan = disk.update_from(SECOND, bases)
+    assert kinds(plan) == [("updated", path) for path in SECOND]
+    assert disk.sources(LESSON) == ["b"] and disk.sources(EXERCISE) == ALL_NEW
+    assert disk[SCRIPT] == b"print(2)"
+
+
+def test_outputs_stay_as_long_as_the_course_does_not_change(disk, bases):
+    before = disk[LESSON] = data(ran(json.loads(disk[LESSON])))
+    shown = {**FIRST, LESSON: original(notebook(cell("a", "a", "given")))}
+    assert disk.update_from(shown, bases).steps == []
+    assert disk[LESSON] == before
+
+
+@pytest.mark.parametrize("path", [LESSON, SCRIPT])
+def test_what_the_learner_changed_stays_and_the_new_one_is_beside_it(disk, bases, path):
+    own = disk[path] = data(notebook(cell("a", "mine")) if path == LESSON else "mine")
+    plan = disk.update_from(SECOND, bases)
+    name = path.replace(".", ".new.")
+    assert ("beside", path) in kinds(plan)
+    assert disk[path] == own and disk[name] == SECOND[path].data
+    assert disk.update_from(SECOND, plan.bases).steps == []
+
+
+def third(text):
+    return {**SECOND, SCRIPT: original(text)}
+
+
+def test_the_next_version_replaces_the_one_beside(disk, bases):
+    disk[SCRIPT] = b"mine"
+    plan = disk.update_from(SECOND, bases)
+    disk.update_from(third("print(3)"), plan.bases)
+    assert {n: d for n, d in disk.items() if "t" in n.split("/")[1]} == {
+        SCRIPT: b"mine",
+        "notebooks/t.new.py": b"print(3)",
+    }
+
+
+def test_a_newer_version_that_was_written_into_stays_too(disk, bases):
+    disk[SCRIPT] = b"mine"
+    plan = disk.update_from(SECOND, bases)
+    disk["notebooks/t.new.py"] = b"mine, too"
+    plan = disk.update_from(third("print(3)"), plan.bases)
+    assert disk["notebooks/t.new.py"] == b"mine, too"
+    assert disk["notebooks/t.new-2.py"] == b"print(3)"
+    assert disk.update_from(third("print(3)"), plan.bases).steps == []
+
+
+def test_a_newer_version_that_was_deleted_does_not_come_again(disk, bases):
+    disk[SCRIPT] = b"mine"
+    plan = disk.update_from(SECOND, bases)
+    del disk["notebooks/t.new.py"]
+    assert disk.update_from(SECOND, plan.bases).steps == []
+
+
+def test_a_newer_version_goes_when_it_was_taken(disk, bases):
+    disk[SCRIPT] = b"mine"
+    plan = disk.update_from(SECOND, bases)
+    disk[SCRIPT] = disk["notebooks/t.new.py"]
+    plan = disk.update_from(SECOND, plan.bases)
+    assert kinds(plan) == [("gone", "notebooks/t.new.py")]
+    assert plan.bases.keys() == SECOND.keys()
+
+
+def test_what_the_course_removed_or_renamed_goes_unless_it_was_changed(disk, bases):
+    renamed = {"notebooks/05.ipynb": FIRST[LESSON], EXERCISE: FIRST[EXERCISE]}
+    disk[SCRIPT] = b"mine"
+    plan = disk.update_from(renamed, bases)
+    assert kinds(plan) == [
+        ("new", "notebooks/05.ipynb"),
+        ("gone", LESSON),
+        ("stays", SCRIPT),
+    ]
+    assert disk[SCRIPT] == b"mine" and LESSON not in disk
+    assert disk.update_from(renamed, plan.bases).steps == []
+
+
+def test_an_exercise_that_the_course_removed_stays_with_its_answers(disk, bases):
+    disk[EXERCISE] = data(edited(OLD, answer="mine"))
+    plan = disk.update_from({LESSON: FIRST[LESSON]}, bases)
+    assert ("stays", EXERCISE) in kinds(plan)
+    assert "mine" in disk.sources(EXERCISE)
+
+
+def test_what_the_learner_deleted_comes_back_as_it_was_handed_out(disk, bases):
+    del disk[EXERCISE]
+    assert kinds(disk.update_from(FIRST, bases)) == [("new", EXERCISE)]
+
+
+DAMAGES = {
+    "cut short": data(OLD)[:200],
+    "empty": b"",
+    "a list": b"[]",
+    "no cells": b'{"nbformat": 4}',
+    "cells of another kind": b'{"nbformat": 4, "cells": [1]}',
+    "a cell without a source": b'{"nbformat": 4, "cells": [{"cell_type": "code"}]}',
+    "marks of a conflict": b"<<<<<<< HEAD\n" + data(OLD),
+    "no text": b"\xff\xfe\x00",
+    "too deep": b"[" * 200_000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("path", [LESSON, EXERCISE])
+def test_a_damaged_notebook_is_kept_beside_the_courses(disk, bases, path, damage):
+    disk[path] = damage
+    plan = disk.update_from(FIRST, bases)
+    assert kinds(plan) == [("damaged", path)]
+    assert disk[f"{path}.damaged"] == damage
+    assert disk.sources(path) == sources(notebooks.parse(FIRST[path].data))[:4] or disk
+    disk[path] = b"again"
+    disk.update_from(FIRST, plan.bases)
+    assert disk[f"{path}.damaged"] == damage
+    assert disk[f"{path}.damaged-2"] == b"again"
+
+
+def test_what_the_clone_cannot_give_is_said_and_left_alone(disk, bases):
+    before = dict(disk)
+    plan = disk.update_from({**SECOND, LESSON: None}, bases)
+    assert ("unreadable", LESSON) in kinds(plan)
+    assert disk[LESSON] == before[LESSON] and plan.bases[LESSON] == bases[LESSON]
+
+
+def test_answers_that_stand_in_the_clone_are_taken_over(disk):
+    started = data(ran(edited(OLD, answer="mine")))
+    course = {EXERCISE: original(OLD, started=started)}
+    plan = disk.update_from(course, {})
+    assert kinds(plan) == [("taken over", EXERCISE)]
+    assert disk.sources(EXERCISE) == ["import a", "task", "mine", "check"]
+    assert b"ran" not in disk[EXERCISE]
+    disk.update_from({EXERCISE: original(NEW)}, plan.bases)
+    assert disk.sources(EXERCISE) == [*ALL_NEW[:2], "mine", "new check"]
+
+
+def test_a_damaged_exercise_of_the_clone_is_kept_too(disk):
+    course = {EXERCISE: original(OLD, started=b"<<<<<<< mine")}
+    plan = disk.update_from(course, {})
+    assert kinds(plan)[0] == ("damaged there", f"{EXERCISE}.damaged")
+    assert disk[f"{EXERCISE}.damaged"] == b"<<<<<<< mine"
+    assert disk.update_from(course, plan.bases).steps == []
+
+
+def test_where_nobody_knows_who_wrote_it_all_is_kept(disk):
+    unknown = {path: Original(one.data, certain=False) for path, one in FIRST.items()}
+    plan = disk.update_from(unknown, {})
+    assert disk.update_from(unknown, plan.bases).steps == []
+    disk.update_from(SECOND, plan.bases)
+    assert disk[SCRIPT] == b"print(1)" and "task" in disk.sources(EXERCISE)
+    assert disk["notebooks/t.new.py"] == b"print(2)"
+
+
+def test_without_a_note_what_equals_the_course_is_the_courses(disk, bases):
+    plan = disk.update_from(FIRST, {})
+    assert plan.steps == [] and plan.bases == bases
+
+
+def test_ids_that_are_missing_in_an_exercise_keep_it_whole(disk):
+    old, new = (
+        notebook(*({k: v for k, v in one.items() if k != "id"} for one in e["cells"]))
+        for e in (OLD, NEW)
+    )
+    plan = disk.update_from({EXERCISE: original(old)}, {})
+    own = disk[EXERCISE] = data(old | {"cells": [*old["cells"], OWN]})
+    disk.update_from({EXERCISE: original(new)}, plan.bases)
+    assert disk[EXERCISE] == own
+    assert disk.sources("exercises/04.new.ipynb") == ALL_NEW
+
+
+# whatever course and learner do
+
+
+class Chance:
+    """Random edits; each line that the learner writes is one of its own."""
+
+    def __init__(self, seed):
+        self.random, self.lines, self.count = random.Random(seed), set(), 0
+
+    def name(self):
+        self.count += 1
+        return f"n{self.count}"
+
+    def course(self):
+        """What the course hands out next: cells and files that come, change and go."""
+        paths = [EXERCISE, LESSON, SCRIPT, "exercises/05.ipynb", "docs/a.md"]
+        chosen = [path for path in paths if self.random.random() < 0.8]
+        return {path: self.handed_out(path) for path in chosen}
+
+    def handed_out(self, path):
+        certain = self.random.random() < 0.9
+        if not path.endswith(".ipynb"):
+            return original(f"course {self.random.randrange(3)}\n", certain=certain)
+        cells = [
+            cell(f"{kind}-{number}", f"{kind} {self.random.randrange(2)}\nend", kind)
+            for number in range(self.random.randrange(1, 4))
+            for kind in ("text", "answer", "check", "given")
+            if self.random.random() < 0.8
+        ]
+        self.random.shuffle(cells)
+        return original(notebook(*cells), certain=certain)
+
+    def write(self, text=""):
+        line = self.name() + " mine"
+        self.lines.add(line)
+        return self.random.choice([f"{text}\n{line}", line, f"{line}\n{text}"])
+
+    def learner(self, disk):
+        for path in sorted(disk):
+            action = self.random.randrange(5)
+            if action == 0:
+                continue
+            whole = notebooks.parse(disk[path])
+            if whole and action < 4:
+                for _ in range(self.random.randrange(4)):
+                    self.edit(whole["cells"])
+                disk[path] = data(whole)
+            elif self.random.random() < 0.3:
+                disk[path] = data(self.write(disk[path].decode(errors="replace")))
+            if self.random.random() < 0.1:
+                disk[f"notebooks/{self.name()}.ipynb"] = disk[path]
+
+    def edit(self, cells):
+        """Write into a cell, add one, copy, move, turn, lose an id or split."""
+        new = cell(self.name(), self.write(), self.random.choice(["text", "given"]))
+        place = self.random.randrange(len(cells) + 1)
+        if place == len(cells):
+            return cells.append(new)
+        one = dict(cells[place])
+        match self.random.randrange(7):
+            case 0:
+                cells[place] = one | {"source": self.write(one["source"])}
+            case 1:
+                cells.insert(place, new)
+            case 2:
+                one = one | {"id": self.name(), "source": self.write(one["source"])}
+                cells.append(one)
+            case 3:
+                cells.insert(self.random.randrange(len(cells)), cells.pop(place))
+            case 4:
+                cells[place] = one | {"cell_type": "raw", "source": self.write()}
+            case 5:
+                cells[place] = one | {"id": self.random.choice([None, "same", "x"])}
+            case 6:
+                cells[place : place + 1] = [one, one | {"source": self.write()}]
+        return None
+
+
+def lines(disk):
+    """Every line below a folder, those in notebooks as people read them."""
+    for path, content in disk.items():
+        whole = notebooks.parse(content) if ".ipynb" in path else None
+        texts = sources(whole) if whole else [content.decode(errors="replace")]
+        for text in texts:
+            yield from (line.rstrip() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_no_line_that_a_learner_wrote_is_ever_lost(part):
+    for seed in range(part * 50, part * 50 + 50):
+        chance, disk, noted = Chance(seed), Disk(), {}
+        for _ in range(5):
+            course = chance.course()
+            plan = disk.update_from(course, noted)
+            lost = chance.lines - set(lines(disk))
+            assert not lost, (seed, lost)
+            assert disk.update_from(course, plan.bases).steps == [], seed
+            # a note may be lost, and a call may end before it is written
+            noted = chance.random.choice([plan.bases] * 3 + [{}, noted])
+            chance.learner(disk)
+            # what the learner deleted is gone
+            chance.lines &= set(lines(disk))
