@@ -20,9 +20,9 @@ _AROUND = ("exercises", "lessons", "workspace", "authoring", "grading")
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
-    "core": 7_830,
+    "core": 7_850,
     "exercises": 4_500,
-    "lessons": 300,
+    "lessons": 420,
     # three versions of a cell, git, files written whole, links, locks
     "workspace": 570,
     "grading and authoring": 3_900,
