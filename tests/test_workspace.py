@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,8 @@ import pytest
 from course_lib.__main__ import main
 from course_lib.exercises import progress
 from course_lib.workspace import clone, command, folder, merging, notebooks
-from course_lib.workspace.plan import Original, Plan
+from course_lib.workspace.plan import Original, Update
+from tests import pages
 
 EXERCISE, LESSON, SCRIPT = "exercises/04.ipynb", "notebooks/04.ipynb", "notebooks/t.py"
 
@@ -198,7 +198,7 @@ class Disk(dict):
     read = dict.get
 
     def update_from(self, course, before, *, most=None):
-        plan = Plan(course, before, self.read)
+        plan = Update(course, before, self.read)
         for step in plan.steps[:most]:
             if step.does == "write":
                 self[step.path] = step.data
@@ -876,14 +876,14 @@ def test_what_was_saved_meanwhile_is_left_alone(committed, work, update, monkeyp
     update()
     put(committed, SECOND)
     git(committed, "commit", "-qam", "second")
-    planned = command.Plan
+    planned = command.Update
 
     def slow(*args):
         plan = planned(*args)
         (work / SCRIPT).write_text("mine")
         return plan
 
-    monkeypatch.setattr(command, "Plan", slow)
+    monkeypatch.setattr(command, "Update", slow)
     assert "was saved meanwhile" in refused(update)
     assert (work / SCRIPT).read_text() == "mine"
 
@@ -956,20 +956,22 @@ def test_the_copy_of_this_course_has_no_outputs_but_those_of_solutions(whole):
     )
 
 
-def test_every_relative_link_of_a_notebook_leads_somewhere(whole):
-    paths = list(whole.rglob("*.ipynb"))
-    assert len(paths) > 15
-    for path in paths:
-        text = "\n".join(
-            notebooks.source(one)
-            for one in json.loads(path.read_bytes())["cells"]
-            if one["cell_type"] == "markdown"
-        )
-        links = re.findall(
-            r"(?:\]\(|src=\"|href=\")([^)\s\"#:]+)(?:#[^)\"]*)?[)\"]", text
-        )
-        missing = [link for link in links if not (path.parent / link).exists()]
-        assert not missing, (path, missing)
+def test_every_relative_link_of_the_copy_leads_somewhere_in_it(whole):
+    found = [
+        link
+        for kind in ("*.ipynb", "*.md")
+        for page in sorted(whole.rglob(kind))
+        if page.parent.name != "benchmarks"  # they link to what makes them
+        for link in pages.links(page)
+    ]
+    assert {link.page.suffix for link in found} == {".ipynb", ".md"}
+    outside = [link for link in found if not link.target.is_relative_to(whole)]
+    missing = [link for link in found if not link.target.exists()]
+    assert [*map(_shown, [*outside, *missing])] == []
+
+
+def _shown(link):
+    return f"{link.page}: {link.target}"
 
 
 def test_exercises_of_this_course_are_as_they_were_released():

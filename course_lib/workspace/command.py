@@ -9,7 +9,7 @@ from pathlib import Path
 from course_lib.text import listed, many
 from course_lib.workspace.clone import FOLDERS, course
 from course_lib.workspace.folder import Folder, FolderError
-from course_lib.workspace.plan import Plan, Step
+from course_lib.workspace.plan import Step, Update
 
 ROOT = Path(__file__).parents[2]
 _PROGRESS = "exercises/.progress.jsonl"
@@ -78,7 +78,7 @@ def _bring(path):
     folder, handed_out = Folder(path), course(ROOT)
     with folder.alone():
         before = folder.bases()
-        plan = Plan(handed_out, before, folder.read)
+        plan = Update(handed_out, before, folder.read)
         steps = [*plan.steps, *(() if before else _progress(folder))]
         for step in steps:
             folder.do(step)

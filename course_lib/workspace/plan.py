@@ -52,7 +52,7 @@ class Step:
     kind: str = ""
 
 
-class Plan:
+class Update:
     """Steps, and what is to be noted once they are done."""
 
     def __init__(
