@@ -94,13 +94,15 @@ def legend(ax, handles):
 
 
 def finish(ax, title, *, source="", alt="", below=0):
-    """Add title, a line of source `below` points under the axes, and alt text."""
+    """Add title, the source `below` points under the axes, and alt text."""
     entries = len(ax.get_legend().get_texts()) if ax.get_legend() else 0
     lines = 0 if not entries else 1 if entries <= 5 else 2
     ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
     shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
     place = ax.transAxes + shift
-    ax.text(0, 0, source, color="#555555", va="top", transform=place)
+    # a line wider than the figure would leave no room for the axes
+    text = "\n".join(textwrap.wrap(source, 72))
+    ax.text(0, 0, text, color="#555555", va="top", transform=place)
     parts = [title.replace("\n", ". "), alt, source]
     ax.alt_text = " ".join(part.rstrip(".") + "." for part in parts if part)
     ax.figure._repr_mimebundle_ = functools.partial(_bundle, ax.figure)
