@@ -148,6 +148,10 @@ def run(page, *texts):
     return cell
 
 
+def test_a_lesson_opens_without_outputs(page):
+    assert page.locator(".jp-Notebook .jp-OutputArea-output").count() == 0
+
+
 def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
     cell = run(page, "import course_lib", "cl.launch(hello")
     cell.get_by_text("I am rank 1 of 2").wait_for()
@@ -220,11 +224,23 @@ def test_a_right_answer_is_drawn_and_praised(exercise):
     assert cell.locator("img[alt*='held more than once']").is_visible()
 
 
-def test_what_is_done_is_still_there_after_a_restart(exercise):
+def test_what_is_done_is_still_there_after_a_restart(exercise, folder):
     exercise.keyboard.press("Escape")
     exercise.keyboard.press("0")
     exercise.keyboard.press("0")
     exercise.locator(".jp-Dialog .jp-mod-accept").click()
     wait_for_kernel(exercise, EXERCISE)
     cell = run(exercise, "import course_lib as cl", "cl.summary()")
-    cell.get_by_text(f"1 of {len(exercises())} exercises right").wait_for()
+    count = sum(name.startswith("4.") for name in exercises())
+    cell.get_by_text(f"1 of {count} exercises right").wait_for()
+    # kept in the learner's copy
+    assert list(folder.rglob(".progress.jsonl")) == [
+        folder / "work/exercises/.progress.jsonl"
+    ]
+
+
+def test_jupyterlab_does_not_ask_about_news(page, lab):
+    settings = f"{lab}/api/settings/@jupyterlab/apputils-extension:notification"
+    schema = page.request.get(settings).json()["schema"]
+    assert schema["properties"]["fetchNews"]["default"] == "false"
+    assert page.get_by_text("official Jupyter news").count() == 0
