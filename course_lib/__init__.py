@@ -51,7 +51,7 @@ _RENAMED = {
     "plot_spread": "plot_bars",
     "plot_staleness": "plot_bars",
     "plot_rates": "plot_bars",
-    "plot_updates": "a few lines of matplotlib, as in lesson 05",
+    "plot_updates": "plot_timeline",
     "plot_digits": "plot_images",
     "happens_before": "course_lib.tracing.events.happens_before",
     "Results": "course_lib.launching.results.Results",

@@ -172,12 +172,12 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     assert "site-packages" not in text
 
 
-def test_sliders_change_the_advice(page):
-    cell = run(page, "def advise(", "interact(advise")
-    cell.get_by_text("so: split the data").wait_for()
+def test_sliders_change_the_figure(page):
+    cell = run(page, "def advise(", "cl.explore(show")
+    cell.locator("img[alt*='1.5 billion parameters']").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
-    cell.get_by_text("so: split the model").wait_for()
+    cell.locator("img[alt*='10 billion parameters']").wait_for()
 
 
 def test_pressing_i_twice_stops_a_launch(page):

@@ -185,6 +185,11 @@ def test_devices_stand_by_their_own_names():
     assert title(ax).startswith("2 devices, 2 ms")
 
 
+def test_processes_that_are_no_ranks_have_their_own_plural():
+    events = (ms(f"process {i}", "compute", "0 → 1", 0, 1) for i in range(3))
+    assert title(plot_timeline(trace(*events))).startswith("3 processes, 1 ms: each")
+
+
 def test_a_name_is_written_only_into_a_bar_that_it_fits():
     ax = plot_timeline(
         trace(ms(0, "compute", "forward", 0, 90), ms(0, "compute", "backward", 90, 92))
@@ -563,3 +568,16 @@ def test_images_of_three_channels_are_drawn_in_colour():
 def test_images_and_labels_must_be_as_many(images, labels):
     with pytest.raises(ValueError, match=f"cannot draw {images} images with {labels}"):
         plot_images(np.zeros((images, 1, 8, 8)), range(labels))
+
+
+PALETTE = {
+    *colors.ROLE_COLORS.values(),
+    *colors.RANK_COLORS,
+    *colors.MEMORY_COLORS.values(),
+}
+
+
+@pytest.mark.parametrize("color", sorted(PALETTE))
+def test_a_mark_or_its_outline_stands_out_from_white(color):
+    shades = map(colors.luminance, (color, colors.edge(color)))
+    assert max(1.05 / (shade + 0.05) for shade in shades) >= 3

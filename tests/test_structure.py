@@ -20,8 +20,8 @@ _AROUND = ("exercises", "lessons", "workspace", "authoring", "grading")
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
-    "core": 7_850,
-    "exercises": 4_500,
+    "core": 7_900,
+    "exercises": 4_550,
     "lessons": 420,
     # three versions of a cell, git, files written whole, links, locks
     "workspace": 570,

@@ -11,6 +11,12 @@ from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
 ACROSS = 6.1  # in, what margins leave of it
+# in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
+_SURFACE = (
+    "display:inline-block;border-radius:6px;max-width:100%;"
+    "background:color-mix(in srgb, white 84%, var(--jp-layout-color1, white))"
+)
+_MIX = "mix-blend-mode:multiply;display:block;max-width:100%"
 _INK = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE = {
     "font.size": 10,
@@ -120,7 +126,9 @@ def _bundle(figure, include=None, exclude=None):
 
     alt = " ".join(getattr(ax, "alt_text", "") for ax in figure.axes).strip()
     png = print_figure(figure, base64=True)
-    page = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
+    source = f"data:image/png;base64,{png}"
+    image = f'<img alt="{html.escape(alt)}" style="{_MIX}" src="{source}">'
+    page = f'<div style="{_SURFACE}">{image}</div>'
     return {"text/html": page}, {"image/png": {"alt": alt}}
 
 
