@@ -61,15 +61,17 @@ def edited(whole, **texts):
     return whole | {"cells": cells}
 
 
+def shown(whole):
+    """The same with outputs."""
+    output = {"output_type": "stream", "text": "ran", "name": "stdout"}
+    code = {"outputs": [output], "execution_count": 1}
+    cells = (one | (code if "outputs" in one else {}) for one in whole["cells"])
+    return whole | {"cells": list(cells)}
+
+
 def ran(whole):
-    """The same as after a run: outputs, numbers, what JupyterLab notes."""
-    cells = [
-        one | {"outputs": [{"output_type": "stream", "text": "ran", "name": "stdout"}]}
-        if one["cell_type"] == "code"
-        else one
-        for one in whole["cells"]
-    ]
-    return whole | {"cells": [*cells, cell("blank", "", "given")]}
+    """The same after a run in JupyterLab, which adds a cell at the end."""
+    return shown(notebook(*whole["cells"], cell("blank", "", "given")))
 
 
 def sources(whole):
@@ -183,8 +185,8 @@ def test_a_learners_kernel_stays_and_the_courses_metadata_come():
 
 def test_a_copy_of_a_changed_cell_can_be_deleted():
     locked = {"deletable": False, "editable": False, "tags": ["t"]}
-    learner = edited(OLD, check="mine")
-    learner["cells"][-1]["metadata"] |= locked
+    about = CHECK["metadata"] | locked
+    learner = notebook(ANSWER, CHECK | {"source": "mine", "metadata": about})
     *_, last = merging.merge(NEW, merging.hashes(OLD), learner)["cells"]
     assert last["metadata"] == {"tags": ["t"]}
 
@@ -225,7 +227,7 @@ def kinds(plan):
 
 
 FIRST = {
-    LESSON: original(ran(notebook(cell("a", "a", "given")))),
+    LESSON: original(shown(notebook(cell("a", "a", "given")))),
     EXERCISE: original(OLD),
     SCRIPT: original("print(1)"),
 }
@@ -266,9 +268,15 @@ def test_what_the_learner_did_not_change_is_replaced(disk, bases):
 
 def test_outputs_stay_as_long_as_the_course_does_not_change(disk, bases):
     before = disk[LESSON] = data(ran(json.loads(disk[LESSON])))
-    shown = {**FIRST, LESSON: original(notebook(cell("a", "a", "given")))}
-    assert disk.update_from(shown, bases).steps == []
+    course = {**FIRST, LESSON: original(notebook(cell("a", "a", "given")))}
+    assert disk.update_from(course, bases).steps == []
     assert disk[LESSON] == before
+
+
+def test_a_tag_that_the_course_adds_comes_too(disk, bases):
+    tagged = cell("a", "a", "given") | {"metadata": {"tags": ["raises-exception"]}}
+    plan = disk.update_from({**FIRST, LESSON: original(notebook(tagged))}, bases)
+    assert kinds(plan) == [("updated", LESSON)] and b"raises-" in disk[LESSON]
 
 
 @pytest.mark.parametrize("path", [LESSON, SCRIPT])
@@ -666,6 +674,26 @@ def test_progress_is_taken_over_only_once(course, work, update):
     noted.write_text("later")
     update()
     assert not (work / "exercises/.progress.jsonl").exists()
+
+
+def test_what_an_instructor_wrote_in_a_hubs_clone_reaches_no_learner(
+    committed, work, update, monkeypatch
+):
+    monkeypatch.setattr(clone.os, "access", lambda path, mode: False)
+    answered(committed / EXERCISE, answer="the solution")
+    (committed / "exercises/.progress.jsonl").write_text("done")
+    update()
+    assert work.exists() and not (work / "exercises/.progress.jsonl").exists()
+    assert json.loads((work / EXERCISE).read_bytes()) == OLD
+
+
+def test_what_a_hub_without_git_hands_out_is_the_courses(
+    course, work, update, monkeypatch
+):
+    monkeypatch.setattr(clone.os, "access", lambda path, mode: False)
+    update()
+    put(course, SECOND)
+    assert f"updated: {LESSON}, {SCRIPT} and {EXERCISE}" in update()[1]
 
 
 def test_a_note_in_a_lesson_of_the_clone_is_not_lost(committed, work, update):

@@ -48,8 +48,15 @@ def _original(path, git):
     before = notebooks.parse(committed)
     certain = bool(before and (not is_exercise or notebooks.is_released(before)))
     if before and (certain or not notebook):
-        return Original(committed, certain=certain, started=data)
-    return Original(data, certain=False) if notebook else None
+        # what stands in a hub's clone is nothing for its learners
+        started = data if may_write(path) else None
+        return Original(committed, certain=certain, started=started)
+    return Original(data, certain=not may_write(path)) if notebook else None
+
+
+def may_write(path: Path) -> bool:
+    """True where whoever calls may have written; in a hub's clone learners may not."""
+    return os.access(path, os.W_OK)
 
 
 class _Git:
@@ -63,9 +70,8 @@ class _Git:
 
     def is_clean(self, path):
         """True if nobody has written into a file since it was committed."""
-        if not self.committed_names:
-            return not os.access(path, os.W_OK)
-        return path in self.committed_names and path not in self.changed
+        is_known = path in self.committed_names and path not in self.changed
+        return is_known or not may_write(path)
 
     def committed(self, path):
         """A file as it was committed, empty if git has none."""

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from course_lib.text import listed, many
-from course_lib.workspace.clone import FOLDERS, course
+from course_lib.workspace.clone import FOLDERS, course, may_write
 from course_lib.workspace.folder import Folder, FolderError
 from course_lib.workspace.plan import Step, Update
 
@@ -96,7 +96,7 @@ def _bring(path):
 def _progress(folder):
     """The progress that was noted in the clone, where the learner's folder has none."""
     noted = ROOT / _PROGRESS
-    if noted.is_file() and folder.read(_PROGRESS) is None:
+    if may_write(noted) and folder.read(_PROGRESS) is None:
         data = noted.read_bytes()
         yield Step("write", _PROGRESS, data=data, kind="taken over")
 

@@ -123,7 +123,7 @@ class Update:
                 self._keep(file.path)
         elif file.is_merged:
             self._merge(file, base, theirs)
-        elif words == base.words != file.words:
+        elif words == base.words:
             self._add("write", file.path, data=file.handed, kind="updated")
         elif words != file.words:
             self.bases[file.path] = Base(base.words, file.version)
