@@ -24,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # nbformat, which nbval imports, looks for it and does without: two seconds a process
 sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
+collect_ignore = ["work"]  # somebody's own copy
 try:
     from tests import forked, ports
 except ImportError:  # a copy of the notebooks alone

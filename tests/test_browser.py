@@ -32,6 +32,8 @@ FLAGS = [
 ]
 CODE = ".jp-CodeCell:visible"  # of the notebook in front
 ROOT = Path(__file__).parent.parent
+NO_NEWS = Path("course_lib/workspace/jupyter/labconfig/default_setting_overrides.json")
+# in work/, where JupyterLab is opened
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
@@ -48,10 +50,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A clone with copies of two lessons and an exercise, set up with this Python."""
+    """A clone without the lessons, which come from here; set up with this Python."""
     clone = tmp_path_factory.mktemp("clone")
-    for path in (*NEEDED, LESSON, LAST_LESSON, EXERCISE):
-        (clone / path).parent.mkdir(exist_ok=True)
+    for path in (*NEEDED, NO_NEWS):
+        (clone / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, clone / path)
     set_up(clone)
     return clone
@@ -146,6 +148,10 @@ def run(page, *texts):
     return cell
 
 
+def test_a_lesson_opens_without_outputs(page):
+    assert page.locator(".jp-Notebook .jp-OutputArea-output").count() == 0
+
+
 def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
     cell = run(page, "import course_lib", "cl.launch(hello")
     cell.get_by_text("I am rank 1 of 2").wait_for()
@@ -166,12 +172,12 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     assert "site-packages" not in text
 
 
-def test_sliders_change_the_advice(page):
-    cell = run(page, "def advise(", "interact(advise")
-    cell.get_by_text("so: split the data").wait_for()
+def test_sliders_change_the_figure(page):
+    cell = run(page, "def advise(", "cl.explore(show")
+    cell.locator("img[alt*='1.5 billion parameters']").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
-    cell.get_by_text("so: split the model").wait_for()
+    cell.locator("img[alt*='10 billion parameters']").wait_for()
 
 
 def test_pressing_i_twice_stops_a_launch(page):
@@ -218,11 +224,23 @@ def test_a_right_answer_is_drawn_and_praised(exercise):
     assert cell.locator("img[alt*='held more than once']").is_visible()
 
 
-def test_what_is_done_is_still_there_after_a_restart(exercise):
+def test_what_is_done_is_still_there_after_a_restart(exercise, folder):
     exercise.keyboard.press("Escape")
     exercise.keyboard.press("0")
     exercise.keyboard.press("0")
     exercise.locator(".jp-Dialog .jp-mod-accept").click()
     wait_for_kernel(exercise, EXERCISE)
     cell = run(exercise, "import course_lib as cl", "cl.summary()")
-    cell.get_by_text(f"1 of {len(exercises())} exercises right").wait_for()
+    count = sum(name.startswith("4.") for name in exercises())
+    cell.get_by_text(f"1 of {count} exercises right").wait_for()
+    # kept in the learner's copy
+    assert list(folder.rglob(".progress.jsonl")) == [
+        folder / "work/exercises/.progress.jsonl"
+    ]
+
+
+def test_jupyterlab_does_not_ask_about_news(page, lab):
+    settings = f"{lab}/api/settings/@jupyterlab/apputils-extension:notification"
+    schema = page.request.get(settings).json()["schema"]
+    assert schema["properties"]["fetchNews"]["default"] == "false"
+    assert page.get_by_text("official Jupyter news").count() == 0
