@@ -4,41 +4,24 @@ One learner's afternoon: a test may find what the test before it left, so they r
 this order.
 """
 
-import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 from pathlib import Path
 
-import psutil
 import pytest
 
 from course_lib.exercises.checking import exercises
+from tests import browser as driven
 from tests import ports
+from tests.browser import CHROMIUM, CODE, ROOT, opened, run, wait_for_kernel
 from tests.clones import NEEDED, set_up
-from tests.leftovers import becomes, lives
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-CODE = ".jp-CodeCell:visible"  # of the notebook in front
-ROOT = Path(__file__).parent.parent
-NO_NEWS = Path("course_lib/workspace/jupyter/labconfig/default_setting_overrides.json")
+FOLDERS = ("course_lib", "notebooks", "exercises", "docs")
+NOT_TRACKED = shutil.ignore_patterns("__pycache__", ".*")
 # in work/, where JupyterLab is opened
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
-# an outer make's own variables; where an outer run keeps its progress, its threads
-NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
 
 pytestmark = [
     pytest.mark.browser,
@@ -50,10 +33,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A clone without the lessons, which come from here; set up with this Python."""
+    """A clone of what a learner needs, set up with this Python."""
     clone = tmp_path_factory.mktemp("clone")
-    for path in (*NEEDED, NO_NEWS):
-        (clone / path).parent.mkdir(parents=True, exist_ok=True)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, clone / name, ignore=NOT_TRACKED)
+    for path in NEEDED:
         shutil.copy(ROOT / path, clone / path)
     set_up(clone)
     return clone
@@ -63,65 +47,15 @@ def folder(tmp_path_factory):
 def lab(folder):
     """The address of the JupyterLab that `make lab` starts."""
     port = ports.free()
-    options = f"--no-browser --port={port} --IdentityProvider.token="
-    options += f" --expose-app-in-browser {ports.FOR_JUPYTERLAB}"
-    log = (folder / "log.txt").open("w")
-    process = subprocess.Popen(
-        ["make", "lab", f"ARGS={options}"],
-        cwd=folder,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-        # what is done is kept beside the notebook, as for a learner
-        env={k: v for k, v in os.environ.items() if k not in NOT_A_LEARNERS},
-    )
-    assert becomes(lambda: _listens(port), seconds=60), (folder / "log.txt").read_text()
-    yield f"http://127.0.0.1:{port}/lab"
-    below = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
-    process.wait(30)
-    log.close()
-    # closing JupyterLab ends its kernels, and they end their servers and ranks
-    assert becomes(lambda: not any(map(lives, below)), seconds=20)
-
-
-def _listens(port):
-    with socket.socket() as knock:
-        return knock.connect_ex(("127.0.0.1", port)) == 0
+    command = ["make", "lab", f"ARGS={' '.join(driven.options(port))}"]
+    with driven.serving(command, port, folder=folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with driven.chromium() as browser:
         yield browser
-        browser.close()
-
-
-def opened(browser, lab, path):
-    """A page with a notebook, its first cell chosen, its kernel idle."""
-    page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    page.set_default_timeout(60_000)
-    # a workspace of its own, made anew: no other notebook stands in a second tab
-    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path}?reset")
-    page.locator(".jp-Notebook .jp-Cell").first.click()
-    wait_for_kernel(page, path)
-    return page
-
-
-# what the page shows is for a moment about the notebook before
-IDLE = """path => {
-    const front = window.jupyterapp?.shell.currentWidget
-    return front?.context?.path === path
-        && front.sessionContext.session?.kernel?.status === "idle"
-}"""
-
-
-def wait_for_kernel(page, path):
-    """Wait until this notebook is in front and has a kernel: it drops cells before."""
-    page.wait_for_function(IDLE, arg=str(path))
 
 
 @pytest.fixture(scope="module")
@@ -137,15 +71,6 @@ def exercise(lab, browser):
     page.get_by_role("heading", name="Exercises 4").first.wait_for()
     wait_for_kernel(page, EXERCISE)
     return page
-
-
-def run(page, *texts):
-    """Run the cells whose code holds these texts; the last of them comes back."""
-    for text in texts:
-        cell = page.locator(CODE, has_text=text).first
-        cell.locator(".cm-content").first.click()
-        page.keyboard.press("Control+Enter")
-    return cell
 
 
 def test_a_lesson_opens_without_outputs(page):
