@@ -1,0 +1,55 @@
+// what of a notebook's outputs is hard to read, or cut: a list of sentences
+() => {
+  const number = (text) => text.match(/[\d.]+(e-?\d+)?/g).map(Number);
+  const parsed = (text) => {
+    const parts = number(text);
+    const scale = text.startsWith("color(srgb") ? 255 : 1;
+    return [...parts.slice(0, 3).map((part) => part * scale), parts[3] ?? 1];
+  };
+  const over = (top, share, below) =>
+    top.slice(0, 3).map((part, i) => part * share + below[i] * (1 - share));
+  const light = (color) => {
+    const [r, g, b] = color.map((part) => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  // what stands behind an element, as it is painted
+  const behind = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) {
+      const color = parsed(getComputedStyle(at).backgroundColor);
+      if (color[3] > 0) layers.push(color);
+      if (color[3] === 1) break;
+    }
+    let painted = [255, 255, 255];
+    for (const layer of layers.reverse()) painted = over(layer, layer[3], painted);
+    return painted;
+  };
+  const faults = [];
+  for (const output of document.querySelectorAll(".jp-OutputArea-output")) {
+    const room = output.getBoundingClientRect();
+    for (const element of output.querySelectorAll("*")) {
+      const own = [...element.childNodes].filter((n) => n.nodeType === 3);
+      const text = own.map((n) => n.textContent).join("").trim();
+      const box = element.getBoundingClientRect();
+      if (!box.width || !box.height || element.closest("[disabled]")) continue;
+      if (element.tagName === "IMG" && box.right > room.right + 1)
+        faults.push(`cut: ${element.alt.slice(0, 60)}`);
+      if (element.tagName === "BUTTON" && element.scrollWidth > element.clientWidth + 1)
+        faults.push(`cut: ${text}`);
+      if (!text) continue;
+      const style = getComputedStyle(element);
+      let share = 1;
+      for (let at = element; at !== output; at = at.parentElement)
+        share *= getComputedStyle(at).opacity;
+      const ground = behind(element);
+      const color = parsed(style.color);
+      const shades = [light(over(color, color[3] * share, ground)), light(ground)];
+      const contrast = (Math.max(...shades) + 0.05) / (Math.min(...shades) + 0.05);
+      if (contrast < 4.5) faults.push(`${contrast.toFixed(1)} to 1: ${text.slice(0, 60)}`);
+    }
+  }
+  return faults;
+}

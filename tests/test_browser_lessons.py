@@ -1,0 +1,181 @@
+"""Each lesson as a learner meets it, run once: in JupyterLab, with guesses clicked.
+
+Here every cell runs; the lessons are not run a second time by nbval. The most tempting
+wrong option of each guess is chosen, so that its sentence must come.
+"""
+
+import base64
+import io
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_lib.lessons import guess
+from course_lib.workspace import command
+from tests import browser as driven
+from tests.browser import CHROMIUM, ROOT
+
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
+GUESS = re.compile(r'cl\.guess\(\s*"([\w-]+)"')
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A learner's copy of the course."""
+    path = tmp_path_factory.mktemp("learner") / "work"
+    assert command.main([str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with driven.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def lab(work):
+    with driven.lab(work) as address:
+        yield address
+
+
+class Run:
+    """One lesson, run in a page: what is stored, what the run gave."""
+
+    def __init__(self, page, path, work):
+        self.page, self.name = page, path.name
+        self.stored = nbformat.read(path, as_version=4).cells
+        self.asked = []
+        driven.run_all(page, self._choose)
+        page.evaluate("""() => window.jupyterapp.commands.execute("docmanager:save")""")
+        page.wait_for_function(
+            "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+        )
+        mine = work / "notebooks" / path.name
+        self.cells = nbformat.read(mine, as_version=4).cells
+
+    def _choose(self, number):
+        """Click the most tempting option of the guess in a cell, if there is one."""
+        for name in GUESS.findall(self.stored[number].source):
+            tempting = next(iter(guess.sentences(name)))
+            cell = self.page.locator(".jp-Notebook .jp-Cell").nth(number)
+            buttons = cell.locator(".course-guess button")
+            buttons.filter(
+                has_text=re.compile(rf"^\s*{re.escape(tempting)}\s*$")
+            ).click()
+            cell.get_by_text(f"You guess {tempting}.").wait_for()
+            self.asked.append((name, tempting))
+
+    def code(self):
+        """(stored cell, cell as it ran) of each cell with code."""
+        pairs = zip(self.stored, self.cells, strict=True)
+        return [pair for pair in pairs if pair[0].cell_type == "code"]
+
+
+@pytest.fixture(scope="module", params=LESSONS, ids=lambda path: path.stem)
+def lesson(request, browser, lab, work):
+    page = driven.opened(browser, lab, Path("notebooks", request.param.name))
+    run = Run(page, request.param, work)
+    yield run
+    page.close()
+
+
+def text(cell):
+    """What a cell shows as text, without what lives in a kernel alone."""
+    outputs = (
+        output for output in cell.outputs if WIDGET not in output.get("data", {})
+    )
+    parts = (o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
+    return "\n".join("".join(part) for part in parts)
+
+
+def test_every_cell_runs(lesson, record_property):
+    for stored, cell in lesson.code():
+        assert cell.execution_count, f"{cell.id} did not run"
+        errors = [o.evalue for o in cell.outputs if o.output_type == "error"]
+        meant = "raises-exception" in stored.metadata.get("tags", [])
+        assert bool(errors) == meant, f"{cell.id}: {errors}"
+    record_property("cells", ("notebooks", len(lesson.code())))
+
+
+def test_what_is_compared_comes_again(lesson):
+    for stored, cell in lesson.code():
+        if "nbval-check-output" in stored.metadata.get("tags", []):
+            assert text(cell) == text(stored), cell.id
+
+
+def test_each_guess_is_answered_by_the_run(lesson):
+    shown = "\n".join(text(cell) for _, cell in lesson.code())
+    assert 6 <= len(lesson.asked) <= 8
+    for name, option in lesson.asked:
+        sentence = guess.sentences(name)[option]
+        assert f"You guessed {option}: {sentence}" in shown, name
+    assert "not among the options" not in shown
+
+
+def test_every_figure_says_what_it_shows_and_is_not_empty(lesson):
+    from PIL import Image
+
+    for _, cell in lesson.code():
+        for output in cell.outputs:
+            data = output.get("data", {})
+            if "image/png" not in data:
+                continue
+            assert re.search(r'<img alt="[^"]+"', data.get("text/html", "")), cell.id
+            with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
+                assert not image.convert("RGB").getcolors(1), f"{cell.id} is empty"
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [1100, 550], ids=["1100 px", "200 %"])
+def test_outputs_can_be_read_and_nothing_is_cut(lesson, theme, width):
+    lesson.page.set_viewport_size({"width": width, "height": 1000})
+    driven.theme(lesson.page, theme)
+    assert lesson.page.evaluate(LOOKS) == []
+
+
+def test_sliders_have_names_and_bring_a_new_figure(lesson):
+    page = lesson.page
+    page.set_viewport_size({"width": 1100, "height": 1000})
+    for panel in page.locator(".course-explore").all():
+        before = panel.locator("img").first.get_attribute("src")
+        handle = panel.locator(".noUi-handle").first
+        handle.focus()
+        key = "Home" if handle.get_attribute("aria-valuenow") == "100.0" else "End"
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "([panel, before]) => panel.querySelector('img')?.src !== before",
+            arg=[panel.element_handle(), before],
+        )
+        assert panel.get_by_text("No new figure").count() == 0
+
+
+def test_the_map_leads_to_the_neighbours(lesson):
+    links = {
+        cell.id: re.findall(r"\]\(([^)#]+)", cell.source)
+        for cell in lesson.stored
+        if cell.id in ("map", "next")
+    }
+    for target in sum(links.values(), []):
+        shown = lesson.page.locator(
+            f".jp-MarkdownOutput a[href*='{Path(target).name}']"
+        )
+        assert shown.count(), target
+
+
+def test_no_output_of_a_lesson_needs_the_network(lesson):
+    pages = json.dumps([cell.get("outputs", []) for cell in lesson.cells])
+    assert not re.search(r'(src|href)=\\"https?://', pages)
