@@ -35,8 +35,8 @@ _HOMES = {
     "guess": "lessons.guess",
     "explore": "lessons.explore",
     "check": "exercises.checking",
-    "hint": "exercises.checking",
-    "summary": "exercises.checking",
+    "hint": "exercises.hints",
+    "summary": "lessons.summary",
     "LaunchError": "errors",
     "LaunchStalled": "errors",
     "UsageError": "errors",
@@ -51,7 +51,7 @@ _RENAMED = {
     "plot_spread": "plot_bars",
     "plot_staleness": "plot_bars",
     "plot_rates": "plot_bars",
-    "plot_updates": "a few lines of matplotlib, as in lesson 05",
+    "plot_updates": "plot_timeline",
     "plot_digits": "plot_images",
     "happens_before": "course_lib.tracing.events.happens_before",
     "Results": "course_lib.launching.results.Results",
@@ -91,12 +91,18 @@ def _server():
 
 
 def _warm_up_in_notebook():
-    """Start the fork server early, so that the first launch is quick too."""
-    from course_lib.display import in_notebook
-    from course_lib.system import linux
+    """Start the fork server early, so that the first launch is quick too.
 
-    if in_notebook() and linux.available():
-        _server().current()
+    The notebook's own process computes with one thread from here on, as a rank does:
+    two threads on two busy cores wait for each other, which took 10 times as long.
+    """
+    from course_lib.display import in_notebook
+    from course_lib.system import host, linux
+
+    if in_notebook():
+        host.use_one_thread()
+        if linux.available():
+            _server().current()
 
 
 if "IPython" in sys.modules:

@@ -18,6 +18,7 @@ COMMANDS = {
         "authoring.release",
         "make exercises from solutions; `release --help` says how",
     ),
+    "path": ("authoring.path", "write the links between lessons and exercises"),
     "draft": ("authoring.draft", "add the cells of a new exercise to a solution"),
 }
 

@@ -187,7 +187,7 @@ def _gpus(gpus):
     cost = "lessons with several devices use virtual GPUs"
     if not visible:
         cost = f"ranks run on CPUs; {cost}"
-    remedy = "two NVIDIA GPUs, also rented: see README.md"
+    remedy = "two NVIDIA GPUs, also rented: see docs/setup.md"
     return Finding("GPUs", listing, cost, remedy)
 
 

@@ -73,6 +73,18 @@ def luminance(color):
     return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+def edge(color):
+    """The outline of a mark "#rrggbb": white, or dark where white would swallow it.
+
+    A mark needs 3 to 1 against its surface (WCAG 2.1, 1.4.11); a light one gets it from
+    a dark shade of its own.
+    """
+    if 1.05 / (luminance(color) + 0.05) >= 3:
+        return "#ffffff"
+    shares = bytes.fromhex(color[1:])
+    return "#" + bytes(round(0.42 * share) for share in shares).hex()
+
+
 def text_color(background):
     """Black or white, whichever reads better on "#rrggbb": at least 4.5 to 1."""
     # equal contrast with both: (l + 0.05)² = 0.05 × 1.05

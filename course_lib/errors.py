@@ -1,6 +1,6 @@
 """What went wrong, in one message: the rank, the line in the cell, the next step."""
 
-_BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"  # a theme's own text stands out best
 
 
 class _Shown:
@@ -8,7 +8,7 @@ class _Shown:
 
     def _render_traceback_(self):
         head, *rest = str(self).split("\n")
-        return [f"{_RED}{type(self).__name__}{_PLAIN}: {_BOLD}{head}{_PLAIN}", *rest]
+        return [f"{type(self).__name__}: {_BOLD}{head}{_PLAIN}", *rest]
 
 
 class CourseError(_Shown, Exception):

@@ -14,8 +14,9 @@ _TYPES = {
 
 
 def many(count, noun):
-    """`1 rank`, `2 ranks`, `1,797 samples`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """`1 rank`, `2 ranks`, `1,797 samples`, `3 processes`."""
+    end = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{end}"
 
 
 def listed(things):

@@ -1,4 +1,4 @@
-"""The table of faults: which of its rows the tests caused, and which passed.
+"""The table of docs/faults.md: which of its rows the tests caused, and which passed.
 
 A test is entered by `@pytest.mark.fault(row, "what it causes")`.
 """

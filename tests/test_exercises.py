@@ -142,7 +142,8 @@ def test_stored_outputs_of_solutions_belong_to_their_code(solution):
 
 def test_stored_summaries_of_solutions_count_every_exercise(solution):
     shown = [o.get("data", {}) for c in code_cells(solution) for o in c.outputs]
-    counts = re.findall(r"\d+ of (\d+) exercises", "".join(map(str, shown)))
+    texts = "".join("".join(data.get("text/plain", "")) for data in shown)
+    counts = re.findall(r"\d+ of (\d+) exercises", texts)
     assert set(counts) == {str(len(checking.exercises()))}, (
         "run: python -m course_lib run --save solutions/*.ipynb"
     )

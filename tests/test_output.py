@@ -125,6 +125,20 @@ def test_a_quiet_screen_opens_with_the_first_output():
     assert shown(messages) == "2 ranks, 1 s\n[rank 0] hello"
 
 
+def test_a_clock_moves_once_a_second(monkeypatch):
+    now, shows, ticks = [0.0], [], []
+    area = type("Area", (), {"update": lambda self, screen: shows.append(repr(screen))})
+    monkeypatch.setattr(console, "_open_area", lambda screen: area())
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    screen = Screen(2, "2 ranks", tick=ticks.append)
+    for _ in range(10):
+        now[0] += 0.25
+        screen.refresh()
+    screen.close("2.50 s")
+    assert shows == ["2 ranks, 1 s …", "2 ranks, 2 s …", "2 ranks, 2.50 s"]
+    assert ticks == [1, 2]
+
+
 def test_to_show_output_takes_a_tenth_of_the_time_at_most(monkeypatch):
     now, shows = [0.0], []
 

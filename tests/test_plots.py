@@ -185,6 +185,11 @@ def test_devices_stand_by_their_own_names():
     assert title(ax).startswith("2 devices, 2 ms")
 
 
+def test_processes_that_are_no_ranks_have_their_own_plural():
+    events = (ms(f"process {i}", "compute", "0 → 1", 0, 1) for i in range(3))
+    assert title(plot_timeline(trace(*events))).startswith("3 processes, 1 ms: each")
+
+
 def test_a_name_is_written_only_into_a_bar_that_it_fits():
     ax = plot_timeline(
         trace(ms(0, "compute", "forward", 0, 90), ms(0, "compute", "backward", 90, 92))
@@ -321,6 +326,13 @@ def test_a_figure_in_a_notebook_carries_its_title_as_alt_text(draw):
     start = title(ax).split("\n")[0].split(":")[0]
     assert f'<img alt="{start}' in data["text/html"]
     assert metadata["image/png"]["alt"].startswith(start)
+
+
+def test_a_long_source_takes_two_lines_and_leaves_room_for_the_axes():
+    source = "measured: 2 ranks on the CPU, one thread each; disturbed: rank 1 had no"
+    ax = plot_timeline(Trace(DDP.events, f"{source} core for 37% of its time"))
+    ax.figure.draw_without_rendering()
+    assert ax.get_window_extent().width > 0.8 * ax.figure.bbox.width
 
 
 def test_quotes_in_a_source_do_not_break_the_alt_text():
@@ -556,3 +568,16 @@ def test_images_of_three_channels_are_drawn_in_colour():
 def test_images_and_labels_must_be_as_many(images, labels):
     with pytest.raises(ValueError, match=f"cannot draw {images} images with {labels}"):
         plot_images(np.zeros((images, 1, 8, 8)), range(labels))
+
+
+PALETTE = {
+    *colors.ROLE_COLORS.values(),
+    *colors.RANK_COLORS,
+    *colors.MEMORY_COLORS.values(),
+}
+
+
+@pytest.mark.parametrize("color", sorted(PALETTE))
+def test_a_mark_or_its_outline_stands_out_from_white(color):
+    shades = map(colors.luminance, (color, colors.edge(color)))
+    assert max(1.05 / (shade + 0.05) for shade in shades) >= 3

@@ -150,11 +150,11 @@ def test_the_last_hint_says_that_it_is_the_last():
 
 def test_a_summary_says_that_the_last_check_was_not_right_any_more():
     cl.check("4.1", answer(RIGHT))
-    assert row("4.1")[3] == "right at once"
+    assert row("4.1")[3] == "right"
     with pytest.raises(NotYet):
         cl.check("4.1", lambda num_samples, rank, world_size: [])
     assert row("4.1")[0] == "✓"
-    assert row("4.1")[3] == "right at once, the last check not yet"
+    assert row("4.1")[3] == "right, but not at the last check"
 
 
 def test_a_summary_counts_what_is_right_and_the_minutes_of_the_others():
@@ -166,6 +166,75 @@ def test_a_summary_counts_what_is_right_and_the_minutes_of_the_others():
     assert f"1 of {COUNT} exercises right, about {minutes - 10} min" in repr(
         cl.summary()
     )
+
+
+@pytest.fixture
+def in_notebook(monkeypatch):
+    """Be asked from a notebook of this name, as JupyterLab tells it."""
+    return lambda name: monkeypatch.setenv("JPY_SESSION_NAME", f"course/{name}")
+
+
+def stages(summary):
+    return list(dict.fromkeys(row[1].partition(".")[0] for row in summary.rows))
+
+
+def test_a_summary_begins_with_the_stage_of_its_notebook(in_notebook):
+    in_notebook("exercises/04_distributed_data_parallel.ipynb")
+    assert stages(cl.summary())[:3] == ["4", *stages(cl.summary())[1:3]]
+    in_notebook("notebooks/06b_larger_batches.ipynb")
+    assert stages(cl.summary())[0] == "6"
+
+
+def test_elsewhere_it_begins_with_the_stage_that_was_checked_last(in_notebook):
+    progress.note("5.1", "not yet")
+    progress.note("2.1", "right")
+    progress.note("5.2", "right")
+    in_notebook("untitled.ipynb")
+    assert stages(cl.summary())[0] == "5"
+
+
+@pytest.mark.parametrize(
+    ("done", "following"),
+    [([], "4.1"), (["4.1"], "4.2"), (["4.2"], "4.1"), (["4."], "5.1")]
+    + [(["4.", "5.", "6."], "1.1"), ([""], "")],
+    ids=["none", "first", "second", "stage", "all behind", "all"],
+)
+def test_a_summary_says_what_is_next(in_notebook, done, following):
+    in_notebook("04_distributed_data_parallel.ipynb")
+    for exercise in exercises():
+        if exercise.startswith(tuple(done)):
+            progress.note(exercise, "right")
+    assert cl.summary().next == following
+    end = f"Next: {following}" if following else "All done."
+    assert end in repr(cl.summary()).splitlines()
+
+
+def test_next_is_a_link_to_the_heading_of_its_exercise(in_notebook, monkeypatch):
+    monkeypatch.delenv("COURSE_LIB_PROGRESS")
+    root = Path(__file__).parents[1]
+    monkeypatch.setattr(progress, "_HOME", root / "exercises")
+    monkeypatch.setattr(progress, "_stored", list)
+    monkeypatch.chdir(root / "notebooks")
+    in_notebook("04_distributed_data_parallel.ipynb")
+    place = "../exercises/04_distributed_data_parallel.ipynb"
+    heading = "#4.1-Shard-indices-by-hand-(about-10-minutes)"
+    assert f'Next: <a href="{place}{heading}">4.1 Shard' in cl.summary()._repr_html_()
+    notebook = (root / "notebooks" / place).read_text(encoding="utf-8")
+    assert f"## {heading[1:].replace('-', ' ')}" in notebook
+
+
+def test_a_summary_counts_rows_of_a_newer_course_and_leaves_them(kept):
+    text = '{"v": 9, "exercise": "4.1", "state": {"score": 1}}\n'
+    kept.write_text(text)
+    assert "1 row of progress.jsonl came from a newer version" in repr(cl.summary())
+    assert kept.read_text() == text
+
+
+def test_a_summary_has_a_bar_that_says_its_numbers_in_words(in_notebook):
+    in_notebook("04_distributed_data_parallel.ipynb")
+    progress.note("4.1", "right")
+    bar = '<progress max="7" value="1" aria-label="Stage 04"></progress> 1 of 7'
+    assert bar in cl.summary()._repr_html_()
 
 
 def test_a_later_mistake_does_not_take_what_was_right():

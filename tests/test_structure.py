@@ -19,10 +19,10 @@ _AROUND = ("exercises", "lessons", "authoring", "grading")  # what is not the co
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
-    "core": 7_830,
-    "exercises": 4_500,
-    "lessons": 300,
-    "grading and authoring": 3_900,
+    "core": 7_900,
+    "exercises": 4_550,
+    "lessons": 420,
+    "grading and authoring": 3_920,
 }
 
 

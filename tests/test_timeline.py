@@ -281,3 +281,42 @@ def test_the_export_puts_overlapping_events_on_different_lines(tmp_path):
     lines = {row["ts"]: row["tid"] for row in rows if row["ph"] == "X"}
     assert len({first, second, third}) == 2
     assert lines[0] == lines[3e6] != lines[1e6]
+
+
+def step_of(rank, start):
+    """Three events of one training step of four seconds, its optimizer in two parts."""
+    names = ("forward", "backward", "optimizer", "optimizer")
+    return [
+        compute(rank, start + i, start + i + 1, name) for i, name in enumerate(names)
+    ]
+
+
+def test_a_step_goes_from_the_end_of_an_optimizer_to_the_end_of_the_next():
+    events = [e for start in (0, 4, 10) for e in step_of(0, start)]
+    late = [e for start in (1, 5, 11) for e in step_of(1, start)]
+    trace = Trace((*events, *late), "measured")
+    second, third = trace.steps()
+    assert [(e.start, e.stop) for e in second.select(rank=0)][0] == (4, 5)
+    assert (second.events[-1].stop, third.events[-1].stop) == (9, 15)
+    assert len(second.select(rank=1, name="optimizer")) == 3  # the end of the first
+
+
+def test_a_trace_without_an_optimizer_has_no_steps():
+    assert Trace((compute(0, 0, 1),), "measured").steps() == []
+
+
+def test_calls_are_counted_by_name():
+    calls = [Event(0, "communicate", name, 0, 1, 8) for name in "aab"]
+    other = Event(1, "communicate", "a", 0, 1, 8)
+    trace = Trace((*calls, other, compute(0, 0, 1)), "measured")
+    assert (trace.calls(), trace.calls(1)) == ({"a": 2, "b": 1}, {"a": 1})
+
+
+def test_bytes_that_moved_are_added_by_name():
+    copies = [Transfer(name, "gpu:0", "gpu:1", 8, 0, 1) for name in "aab"]
+    assert Trace((), "modelled", tuple(copies)).moved() == {"a": 16, "b": 8}
+
+
+def test_the_bubble_is_the_share_in_which_a_rank_does_not_compute():
+    trace = Trace((compute(0, 0, 4), compute(1, 2, 4)), "measured")
+    assert trace.bubble == pytest.approx(0.25)

@@ -78,13 +78,16 @@ def tidy(notebook) -> None:
                 output.execution_count = number
             data = output.get("data", {})
             _shrink(data)
-            if data.pop("application/vnd.jupyter.widget-view+json", None):
-                # text stands for what lives in a kernel alone
-                if "text/html" not in data:
-                    data["text/plain"] = "Run this cell to get its sliders."
-            if "text/plain" in data:
-                for kind in data.keys() & {"text/plain", "text/html"}:
-                    data[kind] = data[kind].replace(f" {NEXT_TIME}", "")
+            _without_kernel(data)
+
+
+def _without_kernel(data):
+    """Leave the text for buttons and sliders, and no word to somebody who guesses."""
+    widget = data.pop("application/vnd.jupyter.widget-view+json", None)
+    if widget and "text/html" not in data:
+        data["text/plain"] = "Run this cell to get its sliders."
+    for kind in data.keys() & {"text/plain", "text/html"}:
+        data[kind] = data[kind].replace(f" {NEXT_TIME}", "")
 
 
 def _anywhere(text):

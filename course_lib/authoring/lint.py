@@ -199,8 +199,9 @@ def _check(cell):
     for key in ("timeout", "minutes"):
         if not _positive(cell.metadata.get("course", {}).get(key)):
             yield f"a check has course.{key} in its metadata, a number above 0"
-    if not _positive(cell.metadata.get("nbgrader", {}).get("points")):
-        yield "a check has points above 0"
+    points = cell.metadata.get("nbgrader", {}).get("points")
+    if points != 0 and not _positive(points):
+        yield "a check has points, 0 or more"
     if SOLUTION_ONLY in cell.metadata.get("tags", []):
         yield f"a check cannot be {SOLUTION_ONLY}"
 

@@ -49,6 +49,7 @@ class Attempt:
         self.answer, self.timeout = answer, timeout
         self.name = spec.name(answer)
         self.picture = None  # a function that draws, for the notebook
+        self.tick = None  # told the seconds of a launch while it runs
 
     def run(self, observe: Callable, case: Case) -> Results:
         """What `observe(rank, world_size, answer, case.given)` returned on each rank.
@@ -64,7 +65,9 @@ class Attempt:
             timeout=self.timeout,
         )
         try:
-            return launcher.run(replace(launch, own_time=True), quiet=True)
+            return launcher.run(
+                replace(launch, own_time=True), quiet=True, tick=self.tick
+            )
         except LaunchError as error:
             if error.kind == "NotImplementedError" and "(no message)" in str(error):
                 raise Missing from None  # PyTorch's own have a message

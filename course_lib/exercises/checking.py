@@ -1,20 +1,19 @@
-"""Check an exercise, ask for a hint, see what is done and what is open."""
+"""Check an exercise: what an answer does, held against what a right one does."""
 
 import html
-import importlib
 import re
 import textwrap
 from functools import partial
 
-from course_lib.display import Html, html_table, in_notebook, progress_line
+from course_lib.display import colored, in_notebook, progress_line
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
-from course_lib.exercises import baseline, fingerprints, judge, observe, progress
+from course_lib.exercises import baseline, fingerprints, hints, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
+from course_lib.exercises.catalog import exercises, find
 from course_lib.exercises.exercise import Exercise, Wrong
 from course_lib.exercises.texts import Texts
-from course_lib.text import listed, many
+from course_lib.text import listed
 
-_COLORS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#555555"}
 _WIDTH = 80  # columns; a cell would break longer lines inside a word
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -54,7 +53,7 @@ class Right:
         return "\n".join(filter(None, (self.text, self.note)))
 
     def _repr_html_(self):
-        mark = f'<b style="color:{_COLORS["✓"]}">{html.escape(self.text)}</b>'
+        mark = f"<b>{colored('✓')}{html.escape(self.text[1:])}</b>"
         return f"{mark}<br>{html.escape(self.note)}" if self.note else mark
 
 
@@ -70,7 +69,7 @@ def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Ri
     `LaunchInterrupted` if the cell is interrupted.
     """
     try:
-        task = _find(exercise)
+        task = find(exercise)
         _refuse_unless_function(task, answer)
         seconds = SECONDS if timeout is None else timeout
         return _judge(task, Attempt(answer, timeout=seconds))
@@ -96,7 +95,9 @@ def _refuse_unless_function(exercise, answer):
 def _judge(task, attempt):
     """`Right`, or the error that says what is not."""
     try:
-        with progress_line(_waiting(task, attempt.timeout)):
+        waiting = _waiting(task, attempt.timeout)
+        with progress_line(waiting) as show:
+            attempt.tick = lambda seconds: show(f"{waiting}; this one runs {seconds} s")
             proof = solve(task, attempt)
     except Missing:
         progress.note(task.id, "not started")
@@ -112,6 +113,7 @@ def _judge(task, attempt):
         ) from None
     except Wrong as wrong:
         progress.note(task.id, "not yet")
+        hints.offer(task)
         raise NotYet(_message(task, wrong)) from None
     finally:
         _show(attempt.picture)
@@ -188,114 +190,6 @@ def _show(picture):
     if axes is not None:
         display(axes.figure)
         plt.close(axes.figure)
-
-
-class Hint:
-    """One hint, and how many there are."""
-
-    def __init__(self, exercise: Exercise, number: int):
-        count = len(exercise.hints)
-        self.text = exercise.hints[number - 1]
-        self.head = f"{exercise.id}, hint {number} of {count}"
-        self.more = (
-            f'cl.hint("{exercise.id}") again says more.'
-            if number < count
-            else "That was the last one; the answer is in solutions/."
-        )
-
-    def __repr__(self):
-        return f"{self.head}: {self.text} {self.more}"
-
-    def _repr_markdown_(self):
-        return f"**{self.head}:** {self.text} {self.more}"
-
-
-def hint(exercise: str = "", number: int | None = None) -> Hint:
-    """The next hint for an exercise, or the hint of that number (from 1).
-
-    Errors: `UsageError` for an unknown exercise or number; it lists those there are.
-    """
-    task = _find(exercise)
-    count = len(task.hints)
-    if number is not None and number not in range(1, count + 1):
-        raise UsageError(f"exercise {task.id} has hints 1 to {count}, not {number!r}")
-    if number is None:
-        hints_before = progress.states().get(task.id, []).count("hint")
-        number = min(count, hints_before + 1)
-        progress.note(task.id, "hint")
-    return Hint(task, number)
-
-
-class Summary:
-    """All exercises, done and open."""
-
-    def __init__(self, exercises):
-        states = progress.states()
-        self.rows = [_standing(item, states.get(item.id, [])) for item in exercises]
-        done = sum(mark == "✓" for mark, *_ in self.rows)
-        minutes = sum(row[-1] for row in self.rows if row[0] != "✓")
-        left = f", about {minutes} minutes to go" if minutes else ""
-        self.title = f"{done} of {len(self.rows)} exercises right{left}"
-
-    def __repr__(self):
-        rows = [" ".join(map(str, (*row[:3], f"({row[3]})"))) for row in self.rows]
-        return "\n".join([self.title, *rows])
-
-    def _repr_html_(self):
-        rows = [(_colored(mark), *rest) for mark, *rest in self.rows]
-        heads = ("", "exercise", "", "state", "minutes")
-        return f"<p>{self.title}</p>{html_table(heads, rows)}"
-
-
-def _colored(mark):
-    return Html(f'<b style="color:{_COLORS[mark]}">{mark}</b>')
-
-
-def _standing(exercise, states):
-    """Mark, id, title, state in words, minutes."""
-    tries = [state for state in states if state in ("right", "not yet")]
-    first = tries.index("right") + 1 if "right" in tries else 0
-    if first:
-        mark, state = "✓", f"right at check {first}" if first > 1 else "right at once"
-        state += ", the last check not yet" if tries[-1] == "not yet" else ""
-    elif tries:
-        mark, state = "✗", f"not yet, {many(len(tries), 'check')}"
-    else:
-        mark, state = "○", "not started"
-    hints = min(states.count("hint"), len(exercise.hints))
-    state += f", {many(hints, 'hint')}" if hints else ""
-    return mark, exercise.id, exercise.title, state, exercise.minutes
-
-
-def summary() -> Summary:
-    """Which exercises are right and which are open; it survives a kernel restart."""
-    return Summary(list(exercises().values()))
-
-
-def exercises() -> dict[str, Exercise]:
-    """All exercises by id, in order."""
-    return {task.id: task for task in map(_assembled, judge.names(), observe.names())}
-
-
-def _assembled(judging, observing):
-    """The exercise of two modules, by their names."""
-    decides, runs = map(importlib.import_module, (judging, observing))
-    number = judging.rpartition(".e")[-1].replace("_", ".")
-    options = {name: getattr(decides, name, None) for name in ("draw", "failed")}
-    return Exercise(number, runs.observe, decides.cases, decides.judge, **options)
-
-
-def _find(exercise):
-    exercises_by_id = exercises()
-    if not isinstance(exercise, str):
-        raise UsageError(
-            f'write the exercise in quotes, as in cl.check("4.1", answer);'
-            f" found {exercise!r:.60}"
-        )
-    if exercise in exercises_by_id:
-        return exercises_by_id[exercise]
-    wrong = f"there is no exercise {exercise!r:.20}" if exercise else "name an exercise"
-    raise UsageError(f"{wrong}: {', '.join(exercises_by_id)}")
 
 
 _CALL = re.compile(r"""check\(\s*["']([\w.]+)["']\s*,\s*(\w+)\s*[,)]""")

@@ -57,12 +57,16 @@ def _add(row):
 
 
 def states() -> dict[str, list[str]]:
-    """All states so far by exercise, oldest first; damaged lines are passed over."""
+    """All states so far by exercise, oldest first; damaged lines are passed over.
+
+    The exercise of the newest row is the last.
+    """
     by_exercise = {}
     for row in _rows():
         exercise, state = row.get("exercise"), row.get("state")
         if isinstance(exercise, str) and isinstance(state, str):
-            by_exercise.setdefault(exercise, []).append(state)
+            earlier = by_exercise.pop(exercise, [])
+            by_exercise[exercise] = [*earlier, state]  # the latest stands last
     return by_exercise
 
 

@@ -74,14 +74,16 @@ class TerminalText:
 class Screen:
     """The output of all ranks, shown in the cell (or on the terminal) as it comes.
 
-    A quiet screen opens with the first output.
+    Above it stands for how long they run. A quiet screen opens with the first output;
+    `tick` is told the seconds meanwhile.
     """
 
-    def __init__(self, world_size: int, title: str, *, quiet: bool = False):
+    def __init__(self, world_size: int, title: str, *, quiet: bool = False, tick=None):
         self.texts = [TerminalText() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
         self._next, self._dirty, self._live = time.monotonic() + _EVERY, False, True
+        self._began, self._seconds, self._tick = time.monotonic(), 0, tick
         # last, because it draws this screen
         self._area = None if quiet else _open_area(self)
         self._quiet = quiet
@@ -102,10 +104,19 @@ class Screen:
         It takes a tenth of the time at most: of a row of many MB each look is a copy.
         """
         now = time.monotonic()
+        self._count(int(now - self._began))
         if self._area and self._dirty and now > self._next:
             self._area.update(self)
             took = time.monotonic() - now
             self._next, self._dirty = now + max(_EVERY, 10 * took), False
+
+    def _count(self, seconds):
+        """The clock, which moves once a second."""
+        if seconds > self._seconds:
+            self._seconds, self._dirty = seconds, True
+            self.state = f"{seconds} s …"
+            if self._tick:
+                self._tick(seconds)
 
     def close(self, state: str) -> None:
         """Show the whole in rank order."""

@@ -27,6 +27,7 @@ from course_lib.text import many
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
 _PATIENCE = 1.0
+_DISTURBED = 0.2  # of its time without a core: other programs run, too
 _MOST = 3  # times its limit a launch may take on a busy machine
 
 
@@ -61,10 +62,13 @@ def launch(
     return run(request)
 
 
-def run(request: spec.Request, *, quiet: bool = False) -> Results:
-    """Start what was asked for; `quiet` shows nothing until a rank prints."""
+def run(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
+    """Start what was asked for; `quiet` shows nothing until a rank prints.
+
+    `tick(seconds)` is called once a second.
+    """
     with signals.at_most_one():
-        launched = _Launch(request, quiet=quiet)
+        launched = _Launch(request, quiet=quiet, tick=tick)
         try:
             launched.start()
             launched.follow()
@@ -89,8 +93,8 @@ def refuse_inside_rank(call: str = "launch()") -> None:
 class _Launch:
     """One launch in flight: processes, their pipes and files, what is known of them."""
 
-    def __init__(self, request, *, quiet):
-        self.request, self.quiet = request, quiet
+    def __init__(self, request, *, quiet, tick):
+        self.request, self.quiet, self.tick = request, quiet, tick
         self.name, self.world_size = request.name, request.world_size
         self.ends, self.host = {}, None
         self.setup, self.body = _file(), _file()
@@ -114,7 +118,8 @@ class _Launch:
         start_host = _host()
         self.title = describe(self.world_size) + start_host.how
         # first, because an interrupt from here on is told on the screen
-        self.screen = Screen(self.world_size, self.title, quiet=self.quiet)
+        how = {"quiet": self.quiet, "tick": self.tick}
+        self.screen = Screen(self.world_size, self.title, **how)
         self.began = self.since = time.monotonic()
         self.host = start_host(job, files)
         if self.host.link:
@@ -241,6 +246,8 @@ class _Launch:
             self._fail()  # what was written cannot be read
         records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
+        self.title += _disturbance(records)
+        self.screen.title = self.title
         self.screen.close(f"{time.monotonic() - self.began:.2f} s")
         return Results(
             [record["value"] for record in records],
@@ -285,6 +292,17 @@ def describe(world_size: int) -> str:
     threads = host.rank_threads()
     each = "one thread" if threads == 1 else many(threads, "thread")
     return f"{count} on the CPU, {each} each{why}"
+
+
+def _disturbance(records):
+    """What a figure of this run should say: a rank lacked a core, without need."""
+    if len(records) > host.usable_cores():
+        return ""  # they share cores, as their number says already
+    shares = [record["starved"] / record["seconds"] for record in records]
+    rank = shares.index(max(shares))
+    if shares[rank] < _DISTURBED or records[rank]["starved"] < 0.02:
+        return ""
+    return f"; disturbed: rank {rank} had no core for {shares[rank]:.0%} of its time"
 
 
 def _host():

@@ -25,7 +25,7 @@ from importlib.machinery import ModuleSpec
 from multiprocessing import process
 
 from course_lib.launching.watchdog import responder
-from course_lib.system import host, linux
+from course_lib.system import host, linux, processes
 
 _LONGEST = 4000  # characters of an error's message
 
@@ -169,6 +169,7 @@ def _unpack(body, devices):
 
 def _call(place, fn, *, args, kwargs):
     started, born = time.monotonic(), os.getpid()
+    starved = processes.starved([born])
     with _recording(place) as recording:
         responder.tell(responder.BEGUN)
         try:
@@ -179,8 +180,9 @@ def _call(place, fn, *, args, kwargs):
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
     seconds = time.monotonic() - started
+    times = {"seconds": seconds, "starved": processes.starved([born]) - starved}
     events = recording.events if recording else None
-    return {"status": "returned", "value": value, "seconds": seconds, "events": events}
+    return {"status": "returned", "value": value, "events": events, **times}
 
 
 def _recording(place):

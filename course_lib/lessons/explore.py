@@ -8,7 +8,6 @@ import ipywidgets
 from IPython.display import display
 from IPython.utils.capture import capture_output
 from ipywidgets import interactive
-from traitlets import TraitError
 
 from course_lib.display import in_notebook
 from course_lib.errors import CourseError, UsageError
@@ -46,7 +45,7 @@ def _slider(function, name, choices):
     if not isinstance(choices, ipywidgets.Widget):
         try:
             choices = _of_choices(choices, _default(function, name))
-        except (TypeError, ValueError, TraitError) as error:
+        except (TypeError, ValueError) as error:
             raise UsageError(
                 f"explore() cannot make a slider of {name}={choices!r:.60}: {error}"
             ) from None
@@ -61,6 +60,8 @@ def _of_choices(choices, default):
     if isinstance(choices, list):
         if len(choices) < 2:
             raise ValueError("two values or more are a choice")
+        if default is not None and default not in choices:
+            raise ValueError(f"the function's own {default!r} is not in it")
         widget = ipywidgets.SelectionSlider(options=choices, value=choices[0])
     else:
         numbers = isinstance(choices, tuple)

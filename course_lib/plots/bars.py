@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from course_lib.colors import DARK, rank_color
+from course_lib.colors import DARK, edge, rank_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import listed, many
@@ -94,7 +94,8 @@ def _draw(ax, bars, *, width, color, label):
     x, means = zip(*((bar.x, bar.mean) for bar in bars), strict=True)
     several = any(len(bar.values) > 1 for bar in bars)
     alpha = 0.5 if several else 1
-    ax.bar(x, means, width, color=color, alpha=alpha, label=label)
+    fill = (color, alpha)
+    ax.bar(x, means, width, facecolor=fill, edgecolor=edge(color), label=label)
     for bar in bars:
         if len(bar.values) > 1:
             # side by side rather than on top of each other, the same in every run

@@ -4,9 +4,10 @@ from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from course_lib.colors import DARK, rank_color
+from course_lib.colors import DARK, edge, rank_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import listed
@@ -103,6 +104,9 @@ def _draw(ax, lines):
             edges = list(map(min, curve.values)), list(map(max, curve.values))
             shade = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
             ax.fill_between(curve.x, *edges, **shade)
+        if (outline := edge(style["color"])) != edge("#000000"):
+            style["mec"] = outline
+            style["path_effects"] = [Stroke(linewidth=3, foreground=outline), Normal()]
         if len(curve.x) <= _FEW and not dashed:
             style["marker"] = "os^Dv"[color % 5]
         handles += ax.plot(curve.x, curve.y, "--" if dashed else "-", **style)

@@ -11,6 +11,12 @@ from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
 ACROSS = 6.1  # in, what margins leave of it
+# in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
+_SURFACE = (
+    "display:inline-block;border-radius:6px;max-width:100%;"
+    "background:color-mix(in srgb, white 84%, var(--jp-layout-color1, white))"
+)
+_MIX = "mix-blend-mode:multiply;display:block;max-width:100%"
 _INK = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE = {
     "font.size": 10,
@@ -94,13 +100,15 @@ def legend(ax, handles):
 
 
 def finish(ax, title, *, source="", alt="", below=0):
-    """Add title, a line of source `below` points under the axes, and alt text."""
+    """Add title, the source `below` points under the axes, and alt text."""
     entries = len(ax.get_legend().get_texts()) if ax.get_legend() else 0
     lines = 0 if not entries else 1 if entries <= 5 else 2
     ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
     shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
     place = ax.transAxes + shift
-    ax.text(0, 0, source, color="#555555", va="top", transform=place)
+    # a line wider than the figure would leave no room for the axes
+    text = "\n".join(textwrap.wrap(source, 72))
+    ax.text(0, 0, text, color="#555555", va="top", transform=place)
     parts = [title.replace("\n", ". "), alt, source]
     ax.alt_text = " ".join(part.rstrip(".") + "." for part in parts if part)
     ax.figure._repr_mimebundle_ = functools.partial(_bundle, ax.figure)
@@ -118,7 +126,9 @@ def _bundle(figure, include=None, exclude=None):
 
     alt = " ".join(getattr(ax, "alt_text", "") for ax in figure.axes).strip()
     png = print_figure(figure, base64=True)
-    page = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{png}">'
+    source = f"data:image/png;base64,{png}"
+    image = f'<img alt="{html.escape(alt)}" style="{_MIX}" src="{source}">'
+    page = f'<div style="{_SURFACE}">{image}</div>'
     return {"text/html": page}, {"image/png": {"alt": alt}}
 
 

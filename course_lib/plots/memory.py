@@ -3,7 +3,7 @@
 from matplotlib.patches import Patch
 
 from course_lib.accelerators.memory import KINDS, Memory
-from course_lib.colors import DARK, MEMORY_COLORS, text_color
+from course_lib.colors import DARK, MEMORY_COLORS, edge, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import byte_unit, listed, size
@@ -104,8 +104,8 @@ def _stack(ax, row, counts, *, scale):
             continue
         width, color = count * scale, MEMORY_COLORS[kind]
         # an edge parts neighbours, but would wipe out a thin bar
-        edge = "white" if width * wide > 5 else color
-        style = {"color": color, "edgecolor": edge, "linewidth": 0.8, "label": kind}
+        outline = edge(color) if width * wide > 5 else color
+        style = {"color": color, "edgecolor": outline, "linewidth": 0.8, "label": kind}
         ax.barh(row, width, 0.66, left=left, **style)
         if figure.text_width(size(count)) + 6 <= width * wide:
             place = {"ha": "center", "va": "center_baseline", "clip_on": True}
@@ -117,7 +117,11 @@ def _stack(ax, row, counts, *, scale):
 def kind_handles(bytes_by_kind):
     """Entries of a legend for the kinds, in the order of `KINDS`, that hold bytes."""
     return [
-        Patch(facecolor=MEMORY_COLORS[kind], label=kind)
+        Patch(
+            label=kind,
+            facecolor=MEMORY_COLORS[kind],
+            edgecolor=edge(MEMORY_COLORS[kind]),
+        )
         for kind, counts in zip(KINDS, bytes_by_kind, strict=True)
         if any(counts)
     ]

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from course_lib.colors import rank_color, text_color
+from course_lib.colors import edge, rank_color, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import listed
@@ -64,7 +64,7 @@ def _common(ax, left, name, *, numbers):
 def _cells(ax, corner, numbers, *, color):
     x, y = corner
     for i, number in enumerate(numbers):
-        style = {"facecolor": color, "edgecolor": "white", "linewidth": 1.5}
+        style = {"facecolor": color, "edgecolor": edge(color), "linewidth": 1.5}
         ax.add_patch(Rectangle((x + i * _CELL, y), _CELL, _CELL, **style))
         middle = x + (i + 0.5) * _CELL, y + _CELL / 2
         ax.text(*middle, f"{number:g}", color=text_color(color), **_CENTRED)

@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
-from course_lib.colors import DARK, rank_color, text_color
+from course_lib.colors import DARK, edge, rank_color, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure, tensor_parts
 from course_lib.text import extent, listed, many, rank_name, rank_noun
@@ -72,6 +72,9 @@ def _fill(ax, counts, *, row, color):
     if counts.shape[1] <= _FEW:
         edges = np.arange(1, counts.shape[1]) - 0.5
         ax.vlines(edges, row - 0.45, row + 0.45, color="white", linewidth=1)
+        for sample in np.flatnonzero(counts[row]):
+            corner, style = (sample - 0.46, row - 0.43), {"fill": False, "lw": 0.8}
+            ax.add_patch(Rectangle(corner, 0.92, 0.86, ec=edge(color), **style))
 
 
 def _mark(ax, counts, noun):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
-from course_lib.colors import ROLE_COLORS, role, text_color
+from course_lib.colors import ROLE_COLORS, edge, role, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import extent, many, rank_name, rank_noun, unit_of
@@ -56,7 +56,7 @@ def _length(trace):
 def _roles(names):
     """Entries of the legend for the roles that occur."""
     entries = [
-        Patch(facecolor=color, edgecolor=_edge(color), label=label)
+        Patch(facecolor=color, edgecolor=edge(color), label=label)
         for label, color in ROLE_COLORS.items()
         if label in names
     ]
@@ -86,7 +86,7 @@ def _bars(ax, trace, scale):
     colors = [ROLE_COLORS[role(event.kind, event.name)] for event in events]
     bars = PolyCollection(np.array(corners).transpose(2, 0, 1), facecolors=colors)
     # an edge parts neighbours of one colour, but would wipe out a thin bar
-    edges = [_edge(color) for color in colors]
+    edges = [edge(color) for color in colors]
     bars.set(edgecolors=edges, linewidths=np.where(width * wide > 5, 0.8, 0))
     ax.add_collection(bars, autolim=False)
     if lane * high < 12:
@@ -108,11 +108,6 @@ def _fitting(name, room):
     # numbers may stand close, and all of as many digits fit or none does
     least = max(8.5, figure.text_width("0" * len(number)) + 1)
     return number if number.isdecimal() and least <= room else ""
-
-
-def _edge(color):
-    """The edge of a bar: white, but dark round the yellow that white would swallow."""
-    return "#6b6300" if color == ROLE_COLORS["wait"] else "white"
 
 
 def _overlapped(lane, left, right):

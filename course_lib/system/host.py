@@ -3,6 +3,7 @@
 import itertools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,6 +109,16 @@ def rank_threads() -> int:
     """How many threads a rank computes with: one, as under torchrun, unless asked."""
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(1, int(asked)) if asked.isdecimal() else 1
+
+
+def use_one_thread() -> None:
+    """Let this process compute with one thread, as its ranks do, unless asked."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    else:
+        os.environ["OMP_NUM_THREADS"] = "1"  # read when PyTorch is imported
 
 
 def temporary_folder() -> str | None:

@@ -1,0 +1,83 @@
+"""Hints: one more at each call, or by a button below a check that says not yet."""
+
+import html
+
+from course_lib.display import in_notebook
+from course_lib.errors import UsageError
+from course_lib.exercises import progress
+from course_lib.exercises.catalog import find
+from course_lib.exercises.exercise import Exercise
+
+
+class Hint:
+    """One hint, and how many there are."""
+
+    def __init__(self, exercise: Exercise, number: int):
+        count = len(exercise.hints)
+        self.text = exercise.hints[number - 1]
+        self.head = f"{exercise.id}, hint {number} of {count}"
+        self.more = (
+            f'cl.hint("{exercise.id}") again says more.'
+            if number < count
+            else "That was the last one; the answer is in solutions/."
+        )
+
+    def __repr__(self):
+        return f"{self.head}: {self.text} {self.more}"
+
+    def _repr_markdown_(self):
+        return f"**{self.head}:** {self.text} {self.more}"
+
+
+def following(exercise: Exercise) -> Hint:
+    """The next hint, which counts as seen."""
+    number = min(len(exercise.hints), seen(exercise) + 1)
+    progress.note(exercise.id, "hint")
+    return Hint(exercise, number)
+
+
+def hint(exercise: str = "", number: int | None = None) -> Hint:
+    """The next hint for an exercise, or the hint of that number (from 1).
+
+    Errors: `UsageError` for an unknown exercise or number; it lists those there are.
+    """
+    task = find(exercise)
+    if number is None:
+        return following(task)
+    count = len(task.hints)
+    if number not in range(1, count + 1):
+        raise UsageError(f"exercise {task.id} has hints 1 to {count}, not {number!r}")
+    return Hint(task, number)
+
+
+def seen(exercise: Exercise) -> int:
+    """How many hints of an exercise were asked for."""
+    asked = progress.states().get(exercise.id, []).count("hint")
+    return min(asked, len(exercise.hints))
+
+
+def offer(exercise: Exercise) -> None:
+    """A button for the next hint, in a notebook."""
+    if not in_notebook():
+        return
+    try:
+        import ipywidgets
+        from IPython.display import display
+    except ImportError:
+        return  # cl.hint says the same
+    button, shown = ipywidgets.Button(layout={"width": "auto"}), ipywidgets.HTML()
+    button.description = _label(exercise)
+
+    def clicked(_):
+        hint = following(exercise)
+        shown.value += f"<p><b>{hint.head}:</b> {html.escape(hint.text)}</p>"
+        button.description = _label(exercise)
+        button.disabled = seen(exercise) == len(exercise.hints)
+
+    button.on_click(clicked)
+    display(ipywidgets.VBox([button, shown]))
+
+
+def _label(exercise):
+    number = min(len(exercise.hints), seen(exercise) + 1)
+    return f"{exercise.id}: hint {number} of {len(exercise.hints)}"
