@@ -7,6 +7,8 @@ PY := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 # cells and tests find the programs of .venv, torchrun for one
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY)
+# JupyterLab would ask whether it may fetch news: a default of ours, for this run alone
+NO_NEWS := JUPYTER_CONFIG_PATH="$(CURDIR)/course_lib/workspace/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}"
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
 QUICK := not browser and not faults and not slow
 # most tests wait for something: one worker more than there are cores
@@ -48,9 +50,10 @@ help: ## show this list
 setup: $(VENV)/.setup ## make .venv and install the course into it
 	@echo "The course is installed in $(VENV). Next: make lab"
 
-lab: $(VENV)/.setup ## open the first lesson in JupyterLab; on a server: make lab ARGS=--no-browser
-	$(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
-	    --ServerApp.root_dir="$(CURDIR)" $(ARGS) notebooks/00_start_here.ipynb
+lab: $(VENV)/.setup ## open work/, your own copy of the lessons, in JupyterLab; on a server: make lab ARGS=--no-browser
+	@$(RUN) -m course_lib work "$(CURDIR)/work"
+	$(NO_NEWS) $(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --ServerApp.root_dir="$(CURDIR)/work" $(ARGS) work/notebooks/00_start_here.ipynb
 
 test: $(VENV)/.test ## check style and run all tests; one of them: make test ARGS="-k NAME"
 	$(PY) -m ruff check .
@@ -62,8 +65,8 @@ quick: $(VENV)/.test ## the same without the browser, the faults and the slow te
 	$(PY) -m ruff format --check .
 	$(PYTEST) -m "$(QUICK)" $(ARGS)
 
-grade: $(VENV)/.grade ## grade your exercises; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
-	$(RUN) -m course_lib grade $(if $(ARGS),$(ARGS),exercises)
+grade: $(VENV)/.grade ## grade your exercises in work/; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
+	$(RUN) -m course_lib grade $(ARGS)
 
 bench: $(VENV)/.test $(VENV)/.grade $(VENV)/.nbgrader ## measure against the alternatives; one of them: make bench ARGS=grading
 	$(RUN) -m benchmarks $(ARGS)

@@ -1,5 +1,6 @@
-"""Batch size and generalization: the full studies of lesson 06, and what they cost."""
+"""Batch size and generalization: the full studies of lessons 06 and 06b, their cost."""
 
+import ast
 import contextlib
 import os
 import statistics
@@ -14,25 +15,25 @@ from benchmarks import report
 
 ROUNDS = 3
 ROOT = Path(__file__).parent.parent
-LESSON = ROOT / "notebooks" / "06_batch_size.ipynb"
+LESSON = ROOT / "notebooks" / "06b_larger_batches.ipynb"
 STUDIES = ROOT / "notebooks" / "studies"
 SIZES = tuple(2**k for k in range(1, 11))
 RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
 SEEDS = 12
 WARM_UP = {"seeds": 60, "steps": 200}
 # of the lesson, by id: what the studies need of it
-CELLS = ("setup", "through", "data", "plain", "stack", "steep", "warming", "at-loss")
+CELLS = ("setup", "data", "warming", "schedules", "steep")
 LEVELS = (0.1, 0.03, 0.01)  # of the training loss
 # after which every seed of each setting has met the last level
 STEPS = {1024: (3600, 3300, 900), 256: (1300, 1250, 400)}
 _INTRODUCTION = """# Batch size and generalization
 
-Lesson 06 shows these studies beside the smaller ones that it runs. The study of steps
-to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it is run by
-stacked models, as `cl.steps_to_target` does, and by a plain loop of `nn.Module` and
-`torch.optim.SGD`, one training after the other, for as many steps. One thread for both;
-of the plain loop one seed is timed and counted {} times. Rounds: {}; median
-(smallest to largest).
+Lessons 06 and 06b show these studies beside the smaller ones that they run. The study
+of steps to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it
+is run by stacked models, as `cl.steps_to_target` does, and by a plain loop of
+`nn.Module` and `torch.optim.SGD`, one training after the other, for as many steps.
+One thread for both; of the plain loop one seed is timed and counted {} times. Rounds:
+{}; median (smallest to largest).
 """
 
 
@@ -66,17 +67,27 @@ def run(rounds: int | None = None) -> str:
 
 
 def cells(*names: str) -> dict:
-    """What these cells of the lesson define, so that both compute the same."""
+    """What these cells of the lesson define, so that both compute the same.
+
+    What they run or draw beside that is left out.
+    """
     import nbformat
 
     notebook = nbformat.read(LESSON, as_version=4)
     source = {cell.id: cell.source for cell in notebook.cells}
     space = {"__name__": "__main__"}  # so that ranks get its functions by value
     for name in names:
-        lines = source[name].split("\n")
-        drawn = [line for line in lines if not line.startswith("cl.plot")]
-        exec("\n".join(drawn), space)
+        cell = ast.parse(source[name])
+        cell.body = [part for part in cell.body if _defines(part)]
+        exec(compile(cell, name, "exec"), space)
     return space
+
+
+def _defines(part):
+    """True for an import, a function, and a value that gets a name."""
+    if isinstance(part, ast.Assign):
+        return not isinstance(part.targets[0], ast.Subscript)
+    return isinstance(part, ast.Import | ast.ImportFrom | ast.FunctionDef)
 
 
 def steps_to_target(lesson: dict):
@@ -126,9 +137,20 @@ def _equal_loss(lesson, data):
         curves = _sweep(lesson, data, setting, seeds=24, steps=steps).curves
         losses, errors = (curves[key][:, 0] for key in ("train_loss", "val_error"))
         assert (losses <= LEVELS[-1]).any(0).all(), name
-        levels = {f"{n}": lesson["at_loss"](n, losses, 100 * errors) for n in LEVELS}
+        levels = {f"{n}": at_loss(n, losses, 100 * errors) for n in LEVELS}
         found[name] = {level: _rounded(row) for level, row in levels.items()}
     return found
+
+
+def at_loss(level, losses, errors):
+    """The error f32[seeds] where a curve f32[looks, seeds] meets a loss.
+
+    Between two looks at the curve lies a straight line.
+    """
+    first = (losses <= level).int().argmax(0, keepdim=True)
+    above, below = (losses.gather(0, first - i)[0] for i in (1, 0))
+    before, after = (errors.gather(0, first - i)[0] for i in (1, 0))
+    return before + (above - level) / (above - below) * (after - before)
 
 
 def _warm_up(lesson):

@@ -9,6 +9,7 @@ import sys
 # each with the module whose `main` runs it
 COMMANDS = {
     "doctor": ("checkup", "what this machine offers, and how to get the rest"),
+    "work": ("workspace.command", "make or update your own copy of the lessons"),
     "run": ("authoring.execute", "execute notebooks; `run --help` says how"),
     "grade": (
         "grading.command",

@@ -22,7 +22,7 @@ BASE = ("text", "errors", "stacks", "colors", "display", "data")
 ORDER = (
     *BASE,
     *("system", "accelerators", "tracing", "plots", "launching", "studies"),
-    *("exercises", "lessons", "checkup", "authoring", "grading"),
+    *("exercises", "lessons", "checkup", "workspace", "authoring", "grading"),
     "__main__",
 )
 

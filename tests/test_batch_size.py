@@ -1,4 +1,4 @@
-"""The benchmark of lesson 06: its studies, the plain loop beside them, its files."""
+"""The benchmark of lessons 06 and 06b: studies, the plain loop beside them, files."""
 
 import json
 import os
@@ -62,6 +62,17 @@ def test_cells_of_the_lesson_define_data_and_model_and_draw_nothing(lesson):
     assert pyplot.get_fignums() == []
 
 
+def test_both_lessons_train_the_same_network_on_the_same_digits(lesson, monkeypatch):
+    first = batch_size.LESSON.with_name("06_batch_size.ipynb")
+    monkeypatch.setattr(batch_size, "LESSON", first)
+    with torch.random.fork_rng(devices=[]):
+        other = batch_size.cells("setup", "data")
+        assert repr(other["make"](3)) == repr(lesson["make"](3))
+        pairs = zip(other["make"](3).parameters(), lesson["make"](3).parameters())
+        assert all(torch.equal(*pair) for pair in pairs)
+    assert torch.equal(other["images"], lesson["images"])
+
+
 def test_an_unknown_cell_is_an_error():
     with pytest.raises(KeyError, match="lunch"):
         batch_size.cells("lunch")
@@ -118,11 +129,11 @@ def test_generalization_outlives_its_run_as_json(lesson, quick):
         assert len(row["steps"]) == len(row["val_error"]) == len(row["train_loss"])
 
 
-def test_between_two_looks_at_a_curve_lies_a_straight_line(lesson):
+def test_between_two_looks_at_a_curve_lies_a_straight_line():
     losses = torch.tensor([[2.0, 3.0], [1.0, 2.0], [3.0, 1.0]])
     errors = torch.tensor([[10.0, 30.0], [6.0, 20.0], [9.0, 12.0]])
-    assert lesson["at_loss"](1.5, losses, errors).tolist() == [8.0, 16.0]
-    assert lesson["at_loss"](1.0, losses, errors).tolist() == [6.0, 12.0]
+    assert batch_size.at_loss(1.5, losses, errors).tolist() == [8.0, 16.0]
+    assert batch_size.at_loss(1.0, losses, errors).tolist() == [6.0, 12.0]
 
 
 def test_a_report_comes_with_the_two_studies_of_the_lesson(folder, small, monkeypatch):

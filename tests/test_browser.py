@@ -4,39 +4,24 @@ One learner's afternoon: a test may find what the test before it left, so they r
 this order.
 """
 
-import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 from pathlib import Path
 
-import psutil
 import pytest
 
 from course_lib.exercises.checking import exercises
+from tests import browser as driven
 from tests import ports
+from tests.browser import CHROMIUM, CODE, ROOT, opened, run, wait_for_kernel
 from tests.clones import NEEDED, set_up
-from tests.leftovers import becomes, lives
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-CODE = ".jp-CodeCell:visible"  # of the notebook in front
-ROOT = Path(__file__).parent.parent
+FOLDERS = ("course_lib", "notebooks", "exercises", "docs")
+NOT_TRACKED = shutil.ignore_patterns("__pycache__", ".*")
+# in work/, where JupyterLab is opened
 LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
-# an outer make's own variables; where an outer run keeps its progress, its threads
-NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
 
 pytestmark = [
     pytest.mark.browser,
@@ -48,10 +33,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A clone with copies of two lessons and an exercise, set up with this Python."""
+    """A clone of what a learner needs, set up with this Python."""
     clone = tmp_path_factory.mktemp("clone")
-    for path in (*NEEDED, LESSON, LAST_LESSON, EXERCISE):
-        (clone / path).parent.mkdir(exist_ok=True)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, clone / name, ignore=NOT_TRACKED)
+    for path in NEEDED:
         shutil.copy(ROOT / path, clone / path)
     set_up(clone)
     return clone
@@ -61,65 +47,15 @@ def folder(tmp_path_factory):
 def lab(folder):
     """The address of the JupyterLab that `make lab` starts."""
     port = ports.free()
-    options = f"--no-browser --port={port} --IdentityProvider.token="
-    options += f" --expose-app-in-browser {ports.FOR_JUPYTERLAB}"
-    log = (folder / "log.txt").open("w")
-    process = subprocess.Popen(
-        ["make", "lab", f"ARGS={options}"],
-        cwd=folder,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-        # what is done is kept beside the notebook, as for a learner
-        env={k: v for k, v in os.environ.items() if k not in NOT_A_LEARNERS},
-    )
-    assert becomes(lambda: _listens(port), seconds=60), (folder / "log.txt").read_text()
-    yield f"http://127.0.0.1:{port}/lab"
-    below = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
-    process.wait(30)
-    log.close()
-    # closing JupyterLab ends its kernels, and they end their servers and ranks
-    assert becomes(lambda: not any(map(lives, below)), seconds=20)
-
-
-def _listens(port):
-    with socket.socket() as knock:
-        return knock.connect_ex(("127.0.0.1", port)) == 0
+    command = ["make", "lab", f"ARGS={' '.join(driven.options(port))}"]
+    with driven.serving(command, port, folder=folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with driven.chromium() as browser:
         yield browser
-        browser.close()
-
-
-def opened(browser, lab, path):
-    """A page with a notebook, its first cell chosen, its kernel idle."""
-    page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    page.set_default_timeout(60_000)
-    # a workspace of its own, made anew: no other notebook stands in a second tab
-    page.goto(f"{lab}/workspaces/{path.parent.name}/tree/{path}?reset")
-    page.locator(".jp-Notebook .jp-Cell").first.click()
-    wait_for_kernel(page, path)
-    return page
-
-
-# what the page shows is for a moment about the notebook before
-IDLE = """path => {
-    const front = window.jupyterapp?.shell.currentWidget
-    return front?.context?.path === path
-        && front.sessionContext.session?.kernel?.status === "idle"
-}"""
-
-
-def wait_for_kernel(page, path):
-    """Wait until this notebook is in front and has a kernel: it drops cells before."""
-    page.wait_for_function(IDLE, arg=str(path))
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +73,8 @@ def exercise(lab, browser):
     return page
 
 
-def run(page, *texts):
-    """Run the cells whose code holds these texts; the last of them comes back."""
-    for text in texts:
-        cell = page.locator(CODE, has_text=text).first
-        cell.locator(".cm-content").first.click()
-        page.keyboard.press("Control+Enter")
-    return cell
+def test_a_lesson_opens_without_outputs(page):
+    assert page.locator(".jp-Notebook .jp-OutputArea-output").count() == 0
 
 
 def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
@@ -166,12 +97,12 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     assert "site-packages" not in text
 
 
-def test_sliders_change_the_advice(page):
-    cell = run(page, "def advise(", "interact(advise")
-    cell.get_by_text("so: split the data").wait_for()
+def test_sliders_change_the_figure(page):
+    cell = run(page, "def advise(", "cl.explore(show")
+    cell.locator("img[alt*='1.5 billion parameters']").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
-    cell.get_by_text("so: split the model").wait_for()
+    cell.locator("img[alt*='10 billion parameters']").wait_for()
 
 
 def test_pressing_i_twice_stops_a_launch(page):
@@ -218,11 +149,23 @@ def test_a_right_answer_is_drawn_and_praised(exercise):
     assert cell.locator("img[alt*='held more than once']").is_visible()
 
 
-def test_what_is_done_is_still_there_after_a_restart(exercise):
+def test_what_is_done_is_still_there_after_a_restart(exercise, folder):
     exercise.keyboard.press("Escape")
     exercise.keyboard.press("0")
     exercise.keyboard.press("0")
     exercise.locator(".jp-Dialog .jp-mod-accept").click()
     wait_for_kernel(exercise, EXERCISE)
     cell = run(exercise, "import course_lib as cl", "cl.summary()")
-    cell.get_by_text(f"1 of {len(exercises())} exercises right").wait_for()
+    count = sum(name.startswith("4.") for name in exercises())
+    cell.get_by_text(f"1 of {count} exercises right").wait_for()
+    # kept in the learner's copy
+    assert list(folder.rglob(".progress.jsonl")) == [
+        folder / "work/exercises/.progress.jsonl"
+    ]
+
+
+def test_jupyterlab_does_not_ask_about_news(page, lab):
+    settings = f"{lab}/api/settings/@jupyterlab/apputils-extension:notification"
+    schema = page.request.get(settings).json()["schema"]
+    assert schema["properties"]["fetchNews"]["default"] == "false"
+    assert page.get_by_text("official Jupyter news").count() == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.__main__ import main
-from course_lib.grading import command, gradebook
+from course_lib.grading import arguments, command, gradebook
 from course_lib.grading.gradebook import GradingRun
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader
@@ -292,6 +292,17 @@ def test_an_option_that_cannot_be_is_named_with_status_2(capsys, option, sentenc
     with pytest.raises(SystemExit, match="^2$"):
         main(["grade", "x.ipynb", option])
     assert sentence in capsys.readouterr().err
+
+
+def test_without_a_name_ones_own_exercises_are_graded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="^2$"):
+        main(["grade"])
+    assert "name what to grade" in capsys.readouterr().err
+    for place in ("exercises", "work/exercises"):
+        (tmp_path / place).mkdir(parents=True)
+        assert arguments.parse(["-j2"], jobs=1).paths == [Path(place)]
+    assert arguments.parse([], jobs=1).exercises == ROOT / "exercises"
 
 
 def test_without_a_sandbox_it_says_what_that_means(course):

@@ -35,6 +35,7 @@ TOP = {
         "pyproject.toml",
         "constraints.txt",
         "environment.yml",
+        "postBuild",
     ),
     "conftest.py",
 }
@@ -194,12 +195,31 @@ def test_make_alone_lists_every_command(clone):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
 
-def test_make_lab_installs_then_opens_the_first_lesson(clone):
+def test_make_lab_installs_makes_work_and_opens_its_first_lesson(clone):
     plan = run("make", "-n", "lab", "ARGS=--no-browser", folder=clone).stdout
     install, lab = plan.index("pip install"), plan.index("-m jupyterlab")
-    assert install < lab
+    assert install < plan.index(f'-m course_lib work "{clone}/work"') < lab
     assert "--no-browser" in plan[lab:]
-    assert "notebooks/00_start_here.ipynb" in plan[lab:]
+    assert f'root_dir="{clone}/work"' in plan[lab:]
+    assert "work/notebooks/00_start_here.ipynb" in plan[lab:]
+
+
+def test_make_lab_ends_where_work_cannot_be_made(ready):
+    (ready / "work").write_text("mine")
+    done = run("make", "lab", folder=ready)
+    assert done.returncode != 0
+    assert "work is a file. Name another folder" in done.stderr
+
+
+def test_make_grade_looks_where_the_command_looks(clone):
+    plan = run("make", "-n", "grade", "ARGS=week4.zip", folder=clone).stdout
+    assert plan.splitlines()[-1].endswith("-m course_lib grade week4.zip")
+
+
+def test_no_test_or_linter_looks_into_a_learners_copy():
+    assert "/work/" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "work" in PROJECT["tool"]["ruff"]["extend-exclude"]
+    assert "work" not in PROJECT["tool"]["pytest"]["ini_options"]["testpaths"]
 
 
 def test_a_second_make_lab_installs_nothing(ready):

@@ -15,14 +15,17 @@ from tests import layers
 
 MODULES = layers.modules()
 FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
-_AROUND = ("exercises", "lessons", "authoring", "grading")  # what is not the core
+# what is not the core
+_AROUND = ("exercises", "lessons", "workspace", "authoring", "grading")
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
     "core": 7_900,
     "exercises": 4_550,
     "lessons": 420,
-    "grading and authoring": 3_920,
+    # three versions of a cell, git, files written whole, links, locks
+    "workspace": 580,
+    "grading and authoring": 3_940,  # what learners hand in lies in work/, too
 }
 
 

@@ -128,6 +128,28 @@ TREES = {
     "one exercise of several": ("w", ["04_b.ipynb", "04_c.ipynb"], ["04_b", "04_c"]),
     "own exercises": ("me/exercises", ["04.ipynb", "mine.ipynb"], ["me", "me"]),
     "own course": ("me", ["exercises/04.ipynb", "exercises/05.ipynb"], ["me", "me"]),
+    "own copy": (
+        "me",
+        ["work/exercises/04.ipynb", "exercises/04.ipynb", "docs/a.md"],
+        ["me"],
+    ),
+    "own copy alone": ("me/work", ["exercises/04.ipynb", "x.ipynb"], ["me", "x"]),
+    "exercises of an own copy": (
+        "me/work/exercises",
+        ["04.ipynb", "y.ipynb"],
+        ["me"] * 2,
+    ),
+    "copies in homes": (
+        "home",
+        [
+            "jane/course/work/exercises/04.ipynb",
+            "jane/course/exercises/04.ipynb",
+            "bo/course/exercises/04.ipynb",
+            "bo/course/work/exercises/notes.txt",
+        ],
+        ["bo", "jane"],
+    ),
+    "a folder named work": ("work", ["04_a.ipynb", "05_b.ipynb"], ["work"] * 2),
     "own solutions": ("me", ["solutions/04.ipynb"], ["me"]),
     "another's folder name in a home": (
         "home",
@@ -142,13 +164,17 @@ TREES = {
 }
 
 
+# whose it is, the folder around tells
+NOT_ZIPPED = ("own exercises", "own copy alone", "exercises of an own copy")
+
+
 @pytest.mark.parametrize(("named", "files", "expected"), TREES.values(), ids=TREES)
 def test_the_path_tells_whose_notebook_it_is(tmp_path, named, files, expected):
     write(tmp_path / named, *files)
     assert learners(tmp_path / named) == expected
 
 
-@pytest.mark.parametrize("case", [case for case in TREES if case != "own exercises"])
+@pytest.mark.parametrize("case", [c for c in TREES if not c.endswith(NOT_ZIPPED)])
 def test_a_zip_file_tells_it_as_its_folder_does(tmp_path, case):
     named, files, expected = TREES[case]
     path = write(tmp_path, f"{named}.zip", content=zipped(*files))
@@ -165,10 +191,26 @@ def test_solutions_and_lessons_beside_exercises_are_nobodys_hand_in(tmp_path, co
     assert any("bo/solutions" in one for one in found), found
 
 
+def test_who_writes_in_work_hands_in_what_is_there(tmp_path):
+    files = ["exercises/04.ipynb", "notebooks/04.ipynb", "solutions/04.ipynb"]
+    files += ["docs/a.md", "tests/a.py", *(f"work/{file}" for file in files)]
+    write(tmp_path / "home/jane/course", *files)
+    write(tmp_path / "home", "bo.zip", content=zipped(*files))
+    found = [(one.learner, one.source) for one in collect([tmp_path / "home"])]
+    assert found == [
+        ("bo", "bo.zip/work/exercises/04.ipynb"),
+        ("jane", "jane/course/work/exercises/04.ipynb"),
+    ]
+    given = tmp_path / "home/jane/course/exercises"
+    assert [one.source for one in collect([given])] == ["04.ipynb"]  # as it was asked
+
+
 def test_an_exercise_of_a_course_that_is_named_itself_is_its_owners(tmp_path):
     write(tmp_path / "jane/exercises", "04_ddp.ipynb", "mine.ipynb")
     folder = tmp_path / "jane/exercises"
     assert learners(folder / "04_ddp.ipynb", folder / "mine.ipynb") == ["jane", "mine"]
+    write(tmp_path / "bo/work/exercises", "04_ddp.ipynb")
+    assert learners(tmp_path / "bo/work/exercises/04_ddp.ipynb") == ["bo"]
 
 
 def test_a_notebook_named_alone_is_called_by_its_file_or_its_platform(tmp_path):

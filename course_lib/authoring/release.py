@@ -6,14 +6,13 @@ solution-only are left out, outputs are cleared. The rest stays as it is.
 
 import argparse
 import copy
-import hashlib
-import json
 import os
 import sys
 from pathlib import Path
 
 from course_lib.authoring import lint
 from course_lib.text import many
+from course_lib.workspace.notebooks import fingerprint
 
 _COMMAND = "python -m course_lib release"
 
@@ -76,15 +75,6 @@ def stub(cell) -> str:
             f"{indent}raise NotImplementedError",
         ]
     return "\n".join(lines)
-
-
-def fingerprint(notebook) -> str:
-    """A hash of all cells, to tell whether somebody wrote into an exercise.
-
-    Outputs are not in it: an exercise that was only run is as it was released.
-    """
-    cells = [[cell.id, cell.cell_type, cell.source] for cell in notebook.cells]
-    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
 def place(solution: Path) -> Path:

@@ -34,7 +34,8 @@ def parse(args: list[str], *, jobs: int) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add, flag = parser.add_argument, {"action": "store_true"}
-    add("paths", nargs="+", type=Path, metavar="PATH", help="notebook, folder or zip")
+    named = "notebook, folder or zip (default: your own exercises, here or in work/)"
+    add("paths", nargs="*", type=Path, metavar="PATH", help=named)
     many = f"notebooks at the same time, at most one for each core (default: {jobs})"
     add("-j", "--jobs", type=_count, metavar="N", help=many)
     add(
@@ -70,7 +71,17 @@ def parse(args: list[str], *, jobs: int) -> argparse.Namespace:
     for name, (unit, about) in _LIMITS.items():
         usual = f"{about} (default: {getattr(Limits(), name) / unit:g})"
         group.add_argument(f"--{name}", type=_positive, metavar="N", help=usual)
-    return parser.parse_args(args)
+    asked = parser.parse_args(args)
+    asked.paths = asked.paths or [_own(parser)]
+    return asked
+
+
+def _own(parser):
+    """The exercises of whoever calls from a clone: in its `work/`, if it is there."""
+    for place in (Path("work", "exercises"), Path("exercises")):
+        if place.is_dir():
+            return place
+    parser.error("name what to grade: there are no exercises/ here")
 
 
 def limits(asked: argparse.Namespace) -> Limits:

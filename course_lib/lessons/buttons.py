@@ -40,7 +40,9 @@ class Buttons:
     def answered(self, seen):
         """From now on a click would be no guess."""
         self._row.disabled = True
-        self._say(f"It was {seen}. Run this cell again to guess again.")
+        choice = self._guess.choice
+        guessed = f"You guessed {choice}; it was" if choice else "It was"
+        self._say(f"{guessed} {seen}. Run this cell again to guess again.")
 
     def _clicked(self, change):
         if change["new"] is None:

@@ -7,9 +7,10 @@ The first rule that fits decides:
 2. A file as Canvas names it, at the top: `doejane_LATE_123_4567_x.ipynb` is doejane's.
 3. The first folder, or zip file, below what was named. Passed over are `submitted`
    (nbgrader's), `home`, and one around everything that has several folders in it.
-4. In `exercises`, `solutions` or `notebooks` it is somebody's own course: the name of
-   the folder around it. So it is for files that kept their names (`04_….ipynb`, and
-   there are not two that begin with 04), also for one that was named itself.
+4. In `exercises`, `solutions` or `notebooks`, these maybe in `work`, it is somebody's
+   own course: the name of the folder around it. So it is for files that kept their
+   names (`04_….ipynb`, and there are not two that begin with 04), also for one that
+   was named itself.
 5. A file that lies flat among others, or was named itself: its own name.
 """
 
@@ -30,6 +31,7 @@ _SUFFIX = re.compile(r"\.(ipynb|zip)\Z", re.IGNORECASE)
 _KEPT = re.compile(r"\d\d([ _-].*)?", re.DOTALL)  # the name of an exercise
 _COPY = re.compile(r" ?\(\d+\)|-Copy\d+")  # what a browser and Jupyter add to a name
 GIVEN = {"solutions", "notebooks"}  # of a course, beside what a learner writes into
+WORK = "work"  # a learner's own copy in a clone
 _COURSE = {"exercises", *GIVEN}
 _OF_ALL = {"submitted", "home"}  # each folder in it is a learner's, even one alone
 
@@ -121,7 +123,9 @@ def _around(paths, root):
 def _inner(path, layout):
     """The path from where learners' names begin."""
     inner = path[len(layout.around) :]
-    return inner[1:] if len(inner) > 2 and inner[0] in _OF_ALL else inner
+    is_copy = inner[:1] == (WORK,) and not _COURSE.isdisjoint(inner[1:2])
+    passed = is_copy or (len(inner) > 2 and inner[0] in _OF_ALL)
+    return inner[1:] if passed else inner
 
 
 def _owner(path, layout):
@@ -147,13 +151,20 @@ def _name(inner, layout):
     root = layout.root
     if not inner:  # a file that was named itself
         is_kept = root.parent.name in _COURSE and _KEPT.fullmatch(_stem(root.name))
-        return root.parent.parent.name if is_kept else _stem(root.name)
+        return _course(root.parent, ()) if is_kept else _stem(root.name)
     *folders, file = inner
-    course = root.parent.name if root.name in _COURSE else _stem(root.name)
     if folders:
-        return course if folders[0] in _COURSE else _stem(folders[0])
+        return _course(root, folders) if folders[0] in _COURSE else _stem(folders[0])
     is_kept = layout.keeps_names and _KEPT.fullmatch(_stem(file))
-    return course if is_kept or root.name in _COURSE else _stem(file)
+    is_named = is_kept or root.name in _COURSE
+    return _course(root, folders) if is_named else _stem(file)
+
+
+def _course(root, folders):
+    """The name of the folder that holds somebody's course, in its `work` or not."""
+    place = root.parent if root.name in _COURSE else root
+    is_copy = place.name == WORK and (folders or place != root)
+    return _stem((place.parent if is_copy else place).name)
 
 
 def _stem(name):

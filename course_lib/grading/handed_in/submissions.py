@@ -117,12 +117,19 @@ def _look(path):
 
 
 def _handed_in(entries):
-    """Without the solutions and lessons that lie beside somebody's exercises."""
+    """Without what lies beside somebody's exercises: solutions, lessons.
+
+    Nor with the exercises of a clone whose learner writes in its `work/`.
+    """
     courses = {top for entry in entries for top in _around({"exercises"}, entry.parts)}
+    notebooks = [entry.parts for entry in entries if entry.problem != _EMPTY]
+    own = {top for parts in notebooks for top in _around({"exercises"}, parts)}
+    clones = {top[:-1] for top in own if top[-1:] == (learners.WORK,)}
     return [
         entry
         for entry in entries
         if courses.isdisjoint(_around(learners.GIVEN, entry.parts))
+        and clones.isdisjoint(_around({"exercises"}, entry.parts))
     ]
 
 

@@ -10,6 +10,7 @@ from course_lib.authoring import lint, release
 from course_lib.errors import CourseError, UsageError
 from course_lib.grading.handed_in.submissions import Refused
 from course_lib.grading.notebook import cells
+from course_lib.workspace.notebooks import is_released
 
 NO_EXERCISE = (
     "not one of the exercises: it holds none of their answers and checks. Hand in the"
@@ -175,17 +176,8 @@ def _untouched(path):
         notebook = cells.parse(path.read_bytes())
     except (OSError, Refused):
         return False
-    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
-    released = [
-        SimpleNamespace(
-            id=raw.get("id"),
-            cell_type=raw.get("cell_type"),
-            source=cells.source(raw),
-        )
-        for raw in raws
-    ]
-    known = _course(notebook).get("released")
-    return known == release.fingerprint(SimpleNamespace(cells=released))
+    notebook["cells"] = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
+    return is_released(notebook)
 
 
 def _assignment(name, content, notebook):

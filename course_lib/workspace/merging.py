@@ -1,0 +1,162 @@
+"""A newer exercise with the learner's words in it: three versions become one, by cell.
+
+The course's order holds. An answer that the learner changed stays theirs; of other
+cells that both changed the course's comes, and the learner's stands below it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from course_lib.workspace.notebooks import digest, metadata, plain, source
+
+_OF_COURSE = ("nbgrader", "course", "deletable", "editable")  # metadata of its cells
+_SHOWN = ("outputs", "execution_count")
+_KERNEL = ("kernelspec", "language_info")
+
+
+def hashes(notebook: dict) -> dict[str, str]:
+    """A hash of the source of each cell, by id: what `merge` knows as the base."""
+    return {cell["id"]: digest(plain(cell)) for cell in notebook["cells"]}
+
+
+def has_ids(notebook: dict) -> bool:
+    """True if each cell has an id of its own."""
+    names = [cell.get("id") for cell in notebook["cells"]]
+    return all(isinstance(n, str) for n in names) and len({*names}) == len(names)
+
+
+def merge(course: dict, base: Mapping[str, str], learner: dict) -> dict:
+    """The course's notebook with all that the learner wrote.
+
+    `base` has the hashes of what the learner was given; without it all that differs
+    from the course counts as theirs.
+    """
+    versions = _Versions(course, base, learner)
+    given, theirs = metadata(course), metadata(learner)
+    kernel = {key: theirs[key] for key in _KERNEL if key in theirs}
+    merged = {**course, "metadata": {**theirs, **given, **kernel}}
+    return {**merged, "cells": list(versions.cells())}
+
+
+class _Versions:
+    """Which cell of the learner's stands for which of the course, and what is more."""
+
+    def __init__(self, course, base, learner):
+        self.course = {cell["id"]: cell for cell in course["cells"]}
+        self.base, self.learner = base, learner["cells"]
+        self.taken = set(self.course)
+        self.places = list(map(self._named, self.learner))
+        self._find_by_source()
+        self.chosen = {place: self._choose(place) for place in self.course}
+
+    def cells(self) -> Iterator[dict]:
+        """The cells of the merged notebook."""
+        followers = self._followers()
+        yield from followers[""]
+        for place, original in self.course.items():
+            number = self.chosen[place]
+            theirs = None if number is None else self.learner[number]
+            yield from self._joined(original, theirs)
+            yield from followers[place]
+
+    def _named(self, cell):
+        """The id that a cell had when it was handed out, or nothing."""
+        names = [cell.get("id"), _grader(cell).get("grade_id")]
+        known = {*self.course, *self.base}
+        return next((n for n in names if isinstance(n, str) and n in known), "")
+
+    def _find_by_source(self):
+        """Give cells that lost their ids a place, if their source is as it was."""
+        known = {}
+        for place in {**self.base, **self.course}:
+            if place not in self.places:
+                original = self.course.get(place)
+                known[self.base.get(place)] = place
+                known[digest(plain(original)) if original else None] = place
+        for number, cell in enumerate(self.learner):
+            if not self.places[number]:
+                self.places[number] = known.pop(digest(plain(cell)), "")
+
+    def _choose(self, place):
+        """The number of the cell that stands for one of the course; None if it went.
+
+        A copy stands for an answer only if it was written into and the first was not.
+        """
+        numbers = [n for n, named in enumerate(self.places) if named == place]
+        is_answer = _is_answer(self.course[place])
+        return min(
+            numbers,
+            key=lambda n: (
+                is_answer and not self._is_changed(n),
+                self.learner[n].get("id") != place,
+            ),
+            default=None,
+        )
+
+    def _is_changed(self, number):
+        """True if the learner wrote into a cell."""
+        cell, place = self.learner[number], self.places[number]
+        if not plain(cell):
+            return False
+        if place in self.base:
+            return digest(plain(cell)) != self.base[place]
+        original = self.course.get(place)
+        return original is None or plain(cell) != plain(original)
+
+    def _followers(self):
+        """The cells that are the learner's alone, by the place that they followed."""
+        followers, last = {"": [], **{place: [] for place in self.course}}, ""
+        for number, cell in enumerate(self.learner):
+            place = self.places[number]
+            if place in self.course and self.chosen[place] == number:
+                last = place
+            elif self._is_more(number):
+                followers[last].append(self._more(cell))
+        return followers
+
+    def _is_more(self, number):
+        """True for a cell to keep: not what was handed out, in its own place."""
+        cell, place = self.learner[number], self.places[number]
+        is_copy = place and cell.get("id") != place and place in self.course
+        return bool(plain(cell)) and bool(is_copy or self._is_changed(number))
+
+    def _more(self, cell):
+        """A cell with an id that no other has."""
+        name = cell.get("id") if isinstance(cell.get("id"), str) else ""
+        name, number = name or "own", 2
+        free = name
+        while free in self.taken:
+            free, number = f"{name[:58]}-{number}", number + 1
+        self.taken.add(free)
+        return {**cell, "id": free}
+
+    def _joined(self, original, theirs):
+        if theirs is None or plain(theirs) in ("", plain(original)):
+            return [_with_outputs(original, theirs)]
+        place = original["id"]
+        if not self._is_changed(self.chosen[place]):
+            return [original]
+        is_same = self.base.get(place) == digest(plain(original))
+        if is_same or _is_answer(original):
+            about = {**theirs["metadata"], **original["metadata"]}
+            return [{**theirs, "id": place, "metadata": about}]
+        about = theirs["metadata"].items()
+        theirs = {**theirs, "metadata": {k: v for k, v in about if k not in _OF_COURSE}}
+        return [original, self._more(theirs)]
+
+
+def _grader(cell):
+    """The nbgrader metadata of a cell, empty where it has none."""
+    grader = cell["metadata"].get("nbgrader")
+    return grader if isinstance(grader, dict) else {}
+
+
+def _is_answer(cell):
+    return _grader(cell).get("solution") is True
+
+
+def _with_outputs(original, theirs):
+    """The course's cell, with what it showed when the learner ran the same source."""
+    if theirs is None or source(theirs) != source(original):
+        return original
+    shown = {key: theirs[key] for key in _SHOWN if key in theirs}
+    return {**original, **shown} if original["cell_type"] == "code" else original

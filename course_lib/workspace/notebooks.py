@@ -1,0 +1,107 @@
+"""Notebooks as plain data: what is read, cleared, compared."""
+
+import copy
+import hashlib
+import json
+
+
+def parse(data: bytes) -> dict | None:
+    """The notebook in the bytes of a file, None if they hold none that is whole."""
+    try:
+        notebook = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
+        return None
+    cells = notebook.get("cells")
+    whole = isinstance(cells, list) and all(map(_is_cell, cells))
+    return notebook if whole else None
+
+
+def _is_cell(cell):
+    if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
+        return False
+    if not isinstance(cell.setdefault("metadata", {}), dict):
+        return False
+    lines = cell.get("source")
+    lines = lines if isinstance(lines, list) else [lines]
+    return all(isinstance(line, str) for line in lines)
+
+
+def dump(notebook: dict) -> bytes:
+    """The bytes of its file, as JupyterLab writes them."""
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return text.encode(errors="backslashreplace")  # half a pair of surrogates
+
+
+def clear(notebook: dict) -> dict:
+    """The same without outputs, and without what belongs to them."""
+    cleared = copy.deepcopy(notebook)
+    for key in ("widgets", "course_code"):
+        metadata(cleared).pop(key, None)
+    for cell in cleared["cells"]:
+        cell["metadata"].pop("execution", None)
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return cleared
+
+
+def source(cell: dict) -> str:
+    """The source of a cell as one text."""
+    lines = cell["source"]
+    return lines if isinstance(lines, str) else "".join(lines)
+
+
+def plain(cell: dict) -> str:
+    """Its source without what no reader sees: blanks at the ends of lines and cell."""
+    lines = source(cell).strip().split("\n")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def digest(value) -> str:
+    """A short hash of bytes, or of what JSON can hold."""
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def words(data: bytes, notebook: dict | None) -> str:
+    """A hash of what people write: the sources of a notebook, or all of a file.
+
+    Neither outputs nor ids are in it, nor cells that are empty.
+    """
+    if notebook is None:
+        return digest(data)
+    texts = [[cell["cell_type"], plain(cell)] for cell in notebook["cells"]]
+    return digest([text for text in texts if text[1]])
+
+
+def version(data: bytes, notebook: dict | None) -> str:
+    """A hash of all that the course hands out of a file: outputs are not in it."""
+    if notebook is None:
+        return digest(data)
+    course = metadata(notebook).get("course")
+    keys = ("id", "cell_type", "metadata")
+    cells = [[source(cell), *map(cell.get, keys)] for cell in clear(notebook)["cells"]]
+    return digest([course, cells])
+
+
+def is_released(notebook: dict) -> bool:
+    """True for an exercise into which nobody has written."""
+    course = metadata(notebook).get("course")
+    known = course.get("released") if isinstance(course, dict) else None
+    return known is not None and known == fingerprint(notebook)
+
+
+def fingerprint(notebook: dict) -> str:
+    """A hash of all cells, to tell whether somebody wrote into an exercise.
+
+    Outputs are not in it: an exercise that was only run is as it was released.
+    """
+    cells = notebook["cells"]
+    return digest([[cell.get("id"), cell["cell_type"], source(cell)] for cell in cells])
+
+
+def metadata(notebook: dict) -> dict:
+    """Its metadata, empty where they are missing or damaged."""
+    about = notebook.get("metadata")
+    return about if isinstance(about, dict) else {}

@@ -1,0 +1,154 @@
+"""JupyterLab in a headless Chromium: start it, open a notebook, run its cells."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests import ports
+from tests.leftovers import becomes, lives
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+ROOT = Path(__file__).parent.parent
+CODE = ".jp-CodeCell:visible"  # of the notebook in front
+# an outer make's own variables; where an outer run keeps its progress, its threads
+_NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
+# what the page shows is for a moment about the notebook before
+_IDLE = """path => {
+    const front = window.jupyterapp?.shell.currentWidget
+    return front?.context?.path === path
+        && front.sessionContext.session?.kernel?.status === "idle"
+}"""
+_RUN = """async number => {
+    const notebook = window.jupyterapp.shell.currentWidget.content
+    notebook.activeCellIndex = number
+    await window.jupyterapp.commands.execute("notebook:run-cell")
+}"""
+
+
+def options(port: int) -> list[str]:
+    """How JupyterLab is started for a browser that is driven."""
+    page = ["--no-browser", f"--port={port}", "--IdentityProvider.token="]
+    return [*page, "--expose-app-in-browser", ports.FOR_JUPYTERLAB]
+
+
+@contextlib.contextmanager
+def serving(command, port, *, folder: Path):
+    """The address of the JupyterLab that a command starts in `folder`."""
+    path = folder / "log.txt"
+    with path.open("w") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            # what is done is kept beside the notebook, as for a learner
+            env={k: v for k, v in os.environ.items() if k not in _NOT_A_LEARNERS},
+        )
+        try:
+            assert becomes(lambda: _listens(port), seconds=60), path.read_text()
+            yield f"http://127.0.0.1:{port}/lab"
+        finally:
+            below = psutil.Process(process.pid).children(recursive=True)
+            os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
+            process.wait(30)
+    # closing JupyterLab ends its kernels, and they end their servers and ranks
+    assert becomes(lambda: not any(map(lives, below)), seconds=20)
+
+
+def lab(work: Path):
+    """JupyterLab in a learner's copy of the course, as a context."""
+    port = ports.free()
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={work}"]
+    root = ["--allow-root"] if os.geteuid() == 0 else []
+    return serving([*command, *root, *options(port)], port, folder=work.parent)
+
+
+def _listens(port):
+    with socket.socket() as knock:
+        return knock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def chromium():
+    """A browser without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def opened(browser, address, path):
+    """A page with a notebook, its first cell chosen, its kernel idle."""
+    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+    page.set_default_timeout(60_000)
+    # a workspace of its own, made anew: no other notebook stands in a second tab
+    page.goto(f"{address}/workspaces/{path.parent.name}/tree/{path}?reset")
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    wait_for_kernel(page, path)
+    return page
+
+
+def wait_for_kernel(page, path):
+    """Wait until this notebook is in front and has a kernel: it drops cells before."""
+    page.wait_for_function(_IDLE, arg=str(path))
+
+
+def run(page, *texts):
+    """Run the cells whose code holds these texts; the last of them comes back."""
+    for text in texts:
+        cell = page.locator(CODE, has_text=text).first
+        cell.locator(".cm-content").first.click()
+        page.keyboard.press("Control+Enter")
+    return cell
+
+
+def run_all(page, choose=lambda number: None):
+    """Run all cells one by one; `choose(number)` is called behind each."""
+    show_all(page)
+    for number in range(page.locator(".jp-Notebook .jp-Cell").count()):
+        page.evaluate(_RUN, number)
+        choose(number)
+
+
+def show_all(page):
+    """Have all cells in the page, not only those near the one in view."""
+    page.evaluate("""async () => {
+        const registry = window.jupyterapp.serviceManager.settings
+        const id = "@jupyterlab/notebook-extension:tracker"
+        await registry.save(id, '{"windowingMode": "none"}')
+    }""")
+    page.wait_for_function("""() => {
+        const notebook = window.jupyterapp.shell.currentWidget.content
+        const shown = document.querySelectorAll(".jp-Notebook .jp-Cell").length
+        return shown === notebook.widgets.length
+    }""")
+
+
+def theme(page, name):
+    """Change to the theme "Light" or "Dark"."""
+    page.evaluate(
+        """theme => window.jupyterapp.commands.execute(
+            "apputils:change-theme", {theme: `JupyterLab ${theme}`})""",
+        name,
+    )
+    light = "false" if name == "Dark" else "true"
+    page.locator(f"body[data-jp-theme-light='{light}']").wait_for()
