@@ -151,4 +151,5 @@ def theme(page, name):
         name,
     )
     light = "false" if name == "Dark" else "true"
-    page.locator(f"body[data-jp-theme-light='{light}']").wait_for()
+    body = page.locator(f"body[data-jp-theme-light='{light}']")
+    body.wait_for(state="attached")  # it has no height of its own
