@@ -39,7 +39,8 @@
         faults.push(`cut: ${element.alt.slice(0, 60)}`);
       if (element.tagName === "BUTTON" && element.scrollWidth > element.clientWidth + 1)
         faults.push(`cut: ${text}`);
-      if (!text) continue;
+      // the colours of IPython's own tracebacks are the theme's
+      if (!text || /ansi-\w+-(fg|intense)/.test(element.className)) continue;
       const style = getComputedStyle(element);
       let share = 1;
       for (let at = element; at !== output; at = at.parentElement)

@@ -1,0 +1,22 @@
+"""Tables that are older than what they were made from, and say so: skips by name.
+
+An entry is a debt: the command that makes the table again, run on a quiet machine,
+takes it away.
+"""
+
+import pytest
+
+# what has changed since the table was made
+OUTDATED = {
+    "checks": "exercise 0.1 has come, and nobody has written unseen answers to it yet",
+    "grading": "an untouched exercise is known by another function",
+    "launching": "launches show a clock, and say when they were disturbed",
+    "agreement": "texts and links of the exercises, and exercise 0.1, have changed",
+}
+
+
+def skip_if_known(name: str, stale: bool) -> None:
+    """Skip the test of a table that is known to be outdated; it must then be so."""
+    if name in OUTDATED:
+        assert stale, f"{name} was made again: take it out of {__name__}"
+        pytest.skip(f"the table {name} is outdated: {OUTDATED[name]}")
