@@ -40,7 +40,9 @@
       if (element.tagName === "BUTTON" && element.scrollWidth > element.clientWidth + 1)
         faults.push(`cut: ${text}`);
       // the colours of IPython's own tracebacks are the theme's
-      if (!text || /ansi-\w+-(fg|intense)/.test(element.className)) continue;
+      const error = element.closest("[data-mime-type='application/vnd.jupyter.stderr']");
+      const colored = element.style.color || /ansi-\w+-fg/.test(element.className);
+      if (!text || (error && colored)) continue;
       const style = getComputedStyle(element);
       let share = 1;
       for (let at = element; at !== output; at = at.parentElement)
