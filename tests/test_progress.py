@@ -196,7 +196,7 @@ def test_elsewhere_it_begins_with_the_stage_that_was_checked_last(in_notebook):
 @pytest.mark.parametrize(
     ("done", "following"),
     [([], "4.1"), (["4.1"], "4.2"), (["4.2"], "4.1"), (["4."], "5.1")]
-    + [(["4.", "5.", "6."], "1.1"), ([""], "")],
+    + [(["4.", "5.", "6."], "0.1"), ([""], "")],
     ids=["none", "first", "second", "stage", "all behind", "all"],
 )
 def test_a_summary_says_what_is_next(in_notebook, done, following):
@@ -258,8 +258,8 @@ def test_everything_right_leaves_no_minutes():
 
 @pytest.mark.parametrize(
     "exercise, said",
-    [("9.9", "there is no exercise '9.9': 1.1"), (4.1, "in quotes")]
-    + [(["4.1"], "in quotes"), (answer(STUB), "in quotes"), ("", "an exercise: 1.1")],
+    [("9.9", "there is no exercise '9.9': 0.1"), (4.1, "in quotes")]
+    + [(["4.1"], "in quotes"), (answer(STUB), "in quotes"), ("", "an exercise: 0.1")],
 )
 @pytest.mark.parametrize("call", [cl.hint, lambda one: cl.check(one, answer(STUB))])
 def test_an_unknown_exercise_is_refused(call, exercise, said):
@@ -269,7 +269,7 @@ def test_an_unknown_exercise_is_refused(call, exercise, said):
 
 @pytest.mark.parametrize("call", [cl.hint, cl.check])
 def test_a_call_without_an_exercise_names_them_all(call):
-    with pytest.raises(UsageError, match="name an exercise: 1.1, 1.2"):
+    with pytest.raises(UsageError, match="name an exercise: 0.1, 1.1"):
         call()
 
 
