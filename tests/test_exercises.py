@@ -18,7 +18,7 @@ import pytest
 
 from course_lib.authoring import execute, lint, release
 from course_lib.errors import CourseError
-from course_lib.exercises import checking, progress
+from course_lib.exercises import catalog, checking, progress
 from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.judge import e5_1 as judge_count
@@ -178,7 +178,7 @@ def test_lines_of_code_fit_a_projector(path):
 def outcome(monkeypatch, body, answer=lambda shares: 1 / 0):
     """What a check says that runs `body` with a case it cannot take."""
     one = Exercise("5.1", body, lambda seed: [Case(None)], lambda case, seen: "")
-    monkeypatch.setattr(checking, "exercises", lambda: {"5.1": one})
+    monkeypatch.setattr(catalog, "exercises", lambda: {"5.1": one})
     with pytest.raises(CourseError) as caught:
         checking.check("5.1", answer)
     return str(caught.value)

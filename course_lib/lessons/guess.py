@@ -93,7 +93,7 @@ class Guess:
         scale = math.log if by_ratio else float
         return self.text(min(options, key=lambda o: abs(scale(o) - scale(value))))
 
-    def _show(self):
+    def show(self) -> None:
         """Buttons in a notebook; elsewhere nothing, since nobody could press them."""
         if not in_notebook():
             return
@@ -121,7 +121,7 @@ def guess(name: str, question: str, *options, unit: str = "") -> Guess:
     Errors: `UsageError` for fewer than two options, equal ones, or no question.
     """
     asked = Guess(name, question, options, unit=unit)
-    asked._show()
+    asked.show()
     return asked
 
 
