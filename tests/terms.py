@@ -82,7 +82,16 @@ def prose(source: str) -> tuple[str, tuple[str, ...]]:
         if block.type == "html_block":
             words.append(re.sub(r"<[^>]+>", " ", block.content))
         words += [*_pieces(block.children or [], phrases), "\n"]
-    return _NUMBERED.sub(" ", "".join(words)), tuple(phrases)
+    text = "".join(words)
+    for title in filter(_is_title, phrases):
+        text = text.replace(title, " ")
+    return _NUMBERED.sub(" ", text), tuple(phrases)
+
+
+def _is_title(phrase):
+    """Whether this names a paper, whose words are its own."""
+    words = [word for word in phrase.split() if len(word) > 4]
+    return len(words) > 2 and all(word[0].isupper() for word in words)
 
 
 def _pieces(tokens, phrases):

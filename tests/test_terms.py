@@ -101,6 +101,12 @@ def test_a_term_that_is_explained_elsewhere_than_the_glossary_says_is_told():
     assert terms.misplaced(one) == "lock: 01 text, docs/glossary.md says 05"
 
 
+def test_the_words_of_a_papers_title_are_its_own():
+    paper = finding("lock", "(*Optimal Lock Algorithms for Clusters*) and no other")
+    assert paper.used is None
+    assert finding("lock", "*only one of them has the lock*").used
+
+
 def test_the_report_begins_with_what_is_to_do():
     table = terms.glossary(TABLE)
     lines = terms.report(terms.find(table, [cell("the lock")]))
@@ -124,11 +130,6 @@ def test_a_meaning_is_one_to_three_short_sentences(term):
     assert all(len(sentence.split()) <= 26 for sentence in sentences)
 
 
-# the lessons and the glossary are brought together last: this mark goes then
-TOGETHER = pytest.mark.xfail(reason="make terms lists what is to do", strict=False)
-
-
-@TOGETHER
 @pytest.mark.parametrize("task", terms.TASKS)
 def test_lessons_explain_each_term_before_they_use_it(task):
     assert not list(filter(None, map(terms.TASKS[task], FINDINGS)))
