@@ -61,8 +61,8 @@ LONG = {
     "tests/test_vgpu_nestings.py": 15,
     "tests/test_grading_cluster.py": 15,
 }
-ALIKE = "prints-alike"  # a tag: all cells of a lesson with it print the same
-_before, _printed = pytest.StashKey[tuple](), pytest.StashKey[str]()
+BROWSED = ROOT / "tests/test_browser_lessons.py"
+_before = pytest.StashKey[tuple]()
 
 
 def pytest_configure(config):
@@ -115,10 +115,12 @@ def pytest_unconfigure(config):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config, items):
     """What a lesson shows is looked at as it runs; checks in exercises are not started.
 
     Of lessons and solutions, which take half a minute each, only the first is quick.
+    A lesson runs once: not here if it does in a browser.
     The groups that take long come first, so that no worker has one left at the end.
     """
     for item in items:
@@ -129,7 +131,19 @@ def pytest_collection_modifyitems(items):
             item.runtest = _looked_at(item)
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
+    yield  # what -k and -m leave
+    browsed = {_browsed(item) for item in items}
+    again = [i for i in items if hasattr(i, "cell") and i.path in browsed]
+    items[:] = [item for item in items if item not in again]
+    config.hook.pytest_deselected(items=again)
     items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
+
+
+def _browsed(item):
+    """The lesson that a test runs in a browser, or None."""
+    if item.path != BROWSED or any(mark.args[0] for mark in item.iter_markers("skipif")):
+        return None
+    return item.callspec.params["lesson"]
 
 
 def group(name):
@@ -152,7 +166,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _looked_at(item):
-    """A `runtest` for a cell of a lesson that looks at what it shows and prints."""
+    """A `runtest` for a cell of a lesson that looks at the figures it shows."""
     run = item.runtest
 
     def runtest():
@@ -161,11 +175,6 @@ def _looked_at(item):
         figures = [o.data for o in outputs if "image/png" in o.get("data", {})]
         for fault in filter(None, map(_fault, figures)):
             item.raise_cell_error(fault)
-        if ALIKE in item.cell.metadata.get("tags", ()):
-            text = "".join(o.text for o in outputs if o.output_type == "stream")
-            before = item.parent.stash.setdefault(_printed, text)
-            if text != before:
-                item.raise_cell_error(f"another {ALIKE} cell printed: {before}")
 
     return runtest
 

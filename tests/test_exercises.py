@@ -236,12 +236,6 @@ NOTEBOOKS = {
         ("silent", FIGURE.format(draw="plt.plot([1])", alt="")),
         ("told", FIGURE.format(draw="plt.plot([1])", alt="two ranks")),
     ),
-    "notebooks/prints": (
-        ("alike", "print('epoch'); print(1)"),
-        ("next", "print('other')"),
-        ("alike-2", "print('epoch\\n1')"),
-        ("alike-3", "print('epoch\\n2')"),
-    ),
 }
 BUDGETS = {"solutions/right": 1, "exercises/stub": 300}
 
@@ -252,8 +246,6 @@ def write(path, cells, seconds):
         cell["id"] = name
         if name == "check":
             cell.metadata["nbgrader"] = {"grade": True, "solution": False}
-        if name.startswith("alike"):
-            cell.metadata["tags"] = ["prints-alike"]
     course = {"course": {"seconds": seconds}} if seconds else {}
     path.parent.mkdir(exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=course), path)
@@ -340,15 +332,9 @@ def test_a_figure_that_a_lesson_shows_is_not_empty_and_has_a_text(judged):
     assert all("no text for screen readers" in one for one in (said[0], said[2]))
 
 
-def test_cells_of_a_lesson_that_print_alike_do(judged):
-    expected = ["PASSED", "PASSED", "PASSED", "FAILED"]
-    assert outcomes(judged, "notebooks/prints") == expected
-    assert "another prints-alike cell" in failure(judged, "notebooks/prints", 3)
-
-
 def test_the_run_counts_what_passed(judged):
     counts = (
-        "0 tests, 3 lessons (5 cells), 2 solutions (3 cells), 4 exercises (7 cells)"
+        "0 tests, 2 lessons (2 cells), 2 solutions (3 cells), 4 exercises (7 cells)"
     )
     assert f"passed: {counts}; skipped: 0" in judged[1]
 

@@ -5,6 +5,8 @@ import html
 import ipywidgets
 from IPython.display import display
 
+from course_lib.lessons.names import names
+
 _HELP = "Choose, then run the next cell. Nothing is revealed before."
 _SMALL = "font-size:90%;opacity:.8"
 
@@ -28,7 +30,7 @@ class Buttons:
         """Put them into the cell, with a text for where there are no widgets."""
         question = f"<b>{html.escape(self._guess.question)}</b>"
         title = ipywidgets.HTML(question)
-        box = ipywidgets.VBox([title, self._row, self._line])
+        box = ipywidgets.VBox([title, self._row, self._line, names()])
         box.add_class("course-guess")
         options = " · ".join(map(html.escape, self._guess.options))
         text = f'{question}<br>{options}<br><span style="{_SMALL}">{HOW}</span>'

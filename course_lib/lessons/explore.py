@@ -11,6 +11,7 @@ from ipywidgets import interactive
 
 from course_lib.display import in_notebook
 from course_lib.errors import CourseError, UsageError
+from course_lib.lessons.names import names
 
 _SMALL = "font-size:90%;opacity:.8"
 _VIEW = "application/vnd.jupyter.widget-view+json"
@@ -94,7 +95,8 @@ class _Panel:
     def show(self):
         """Call the function once, then put all into the cell."""
         self.figure.outputs = outputs = self._outputs()
-        box = ipywidgets.VBox([*self.sliders.values(), self.line, self.figure])
+        sliders = self.sliders.values()
+        box = ipywidgets.VBox([*sliders, self.line, self.figure, names()])
         box.add_class("course-explore")
         # where there are no widgets, the first figure
         bundle = {"text/plain": "Run this cell to get its sliders."}

@@ -1,0 +1,15 @@
+"""Names and states of buttons and sliders, for screen readers."""
+
+from pathlib import Path
+
+import ipywidgets
+
+_SCRIPT = Path(__file__).with_suffix(".js")
+
+
+def names() -> ipywidgets.Output:
+    """A widget without a look; in a panel it names the panel's buttons and sliders."""
+    script = f"<script>{_SCRIPT.read_text(encoding='utf-8')}</script>"
+    data = {"text/html": script, "text/plain": ""}
+    output = {"output_type": "display_data", "data": data, "metadata": {}}
+    return ipywidgets.Output(outputs=(output,), layout={"display": "none"})
