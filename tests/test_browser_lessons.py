@@ -80,6 +80,9 @@ class Run:
             tempting = next(iter(guess.sentences(name)))
             cell = self.page.locator(".jp-Notebook .jp-Cell").nth(number)
             group = cell.get_by_role("group", name=QUESTION)
+            options = group.get_by_role("button").all_inner_texts()
+            # all but the right one
+            assert len(options) == 1 + len({*options} & {*guess.sentences(name)}), name
             group.get_by_role("button", name=tempting, exact=True).click()
             group.get_by_role("button", name=tempting, pressed=True).wait_for()
             cell.get_by_role("status").get_by_text(f"You guess {tempting}.").wait_for()

@@ -1,7 +1,7 @@
 """Lessons as they are committed: valid, fresh, with mistakes on purpose marked.
 
 That every cell runs, and that what it then shows has texts for screen readers, is
-proven by nbval, which this test run applies to notebooks/.
+proven in JupyterLab by test_browser_lessons.py; without Chromium, by nbval.
 """
 
 import re
@@ -10,12 +10,15 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from benchmarks import lesson_times
 from course_lib.authoring import execute
+from course_lib.lessons import guess
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FOLDERS = "notebooks", "exercises", "solutions"
 KINDS = ".ipynb", ".py"
+ASKED = re.compile(r'cl\.guess\(\s*"([\w-]+)"')
 
 
 @pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
@@ -71,3 +74,28 @@ def test_a_rank_counts_the_gpus_of_its_own_machine(folder):
     # false on 2 machines of 8 GPUs, whose 16 ranks would all fall to gloo
     everywhere = re.compile(r"device_count\(\) >= (max\(2, )?world_size")
     assert not [name for name, text in texts.items() if everywhere.search(text)]
+
+
+def test_a_lesson_can_be_read_in_its_time(lesson):
+    length = lesson_times.length(lesson.cells)._asdict()
+    guesses = length.pop("guesses")
+    assert not [name for name in length if length[name] > lesson_times.LIMITS[name]]
+    assert 6 <= guesses <= 8 and lesson.metadata["course"]["minutes"] <= 60
+
+
+def test_the_table_of_times_has_a_row_for_each_lesson():
+    text = Path(lesson_times.__file__).with_suffix(".md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d\d[a-z]?) \|", text, re.M)
+    assert rows == [path.stem.partition("_")[0] for path in LESSONS]
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_each_guess_has_a_name_of_its_own_and_something_before_it_that_decides(path):
+    texts = guess.read(path.stem.partition("_")[0])
+    names, before = [], ""
+    for cell in nbformat.read(path, as_version=4).cells:
+        for name in ASKED.findall(cell.source):
+            names.append(name)
+            assert texts[name]["decided by"].replace("\n", " ") in before, name
+        before += "\n" + cell.source
+    assert sorted(names) == sorted(texts.sections())  # once each
