@@ -141,7 +141,9 @@ def pytest_collection_modifyitems(config, items):
 
 def _browsed(item):
     """The lesson that a test runs in a browser, or None."""
-    if item.path != BROWSED or any(mark.args[0] for mark in item.iter_markers("skipif")):
+    if item.path != BROWSED or any(
+        mark.args[0] for mark in item.iter_markers("skipif")
+    ):
         return None
     return item.callspec.params["lesson"]
 

@@ -47,7 +47,7 @@ SOURCES = {
         "benchmarks/helper.py",
         "benchmarks/ranks.py",
     ],
-    # not the lessons: a word changed would ask for all of it again; the table has a date
+    # not the lessons: with each word that changed all would run again; a date tells
     "lesson_times": [],
     "published": [
         *(

@@ -25,6 +25,8 @@ FLAGS = [
     "--no-first-run",
 ]
 ROOT = Path(__file__).parent.parent
+# what of the outputs is hard to read, or cut
+LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
 CODE = ".jp-CodeCell:visible"  # of the notebook in front
 # an outer make's own variables; where an outer run keeps its progress, its threads
 _NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")

@@ -87,6 +87,19 @@ def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
     assert picture.bounding_box()["width"] > 300
 
 
+def test_a_guess_is_made_by_a_key_answered_by_the_run_and_remembered(page):
+    asked = run(page, 'cl.guess("00-copies"')
+    group = asked.get_by_role("group", name="What is count here afterwards?")
+    group.get_by_role("button", name="4", exact=True).focus()
+    page.keyboard.press("Space")
+    asked.get_by_text("You guess 4. Now run the next cell.").wait_for()
+    cell = run(page, "copies.was(")
+    cell.get_by_text("You guessed 4: Four ranks added 1").wait_for()
+    assert group.get_by_role("button", name="4", exact=True).is_disabled()
+    run(page, 'cl.guess("00-copies"')
+    asked.get_by_text("You guess 4, as before.").wait_for()
+
+
 def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     cell = run(page, "cl.launch(mistake")
     box = cell.locator("[data-mime-type='application/vnd.jupyter.stderr']")
@@ -123,11 +136,28 @@ def test_pressing_i_twice_stops_a_launch(page):
     cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
 
 
+def test_the_links_of_the_map_lead_on_and_back(lab, browser):
+    page = opened(browser, lab, LESSON)
+    for link, title in (
+        ("01 →", "A model too large for one GPU fits two"),
+        ("← 00", "Two processes train one model: start here"),
+        ("exercises", "Exercise 0: the first green tick"),
+    ):
+        page.get_by_role("link", name=link, exact=True).and_(
+            page.locator(":visible")
+        ).first.click()
+        heading = page.locator("h1:visible", has_text=title)
+        heading.first.wait_for()
+    page.close()
+
+
 def test_the_link_at_the_end_of_a_lesson_opens_its_exercises(exercise):
     assert exercise.get_by_role("heading", name="Exercises 4").first.is_visible()
 
 
 CHECK = 'cl.check("4.1", shard_indices)'
+WRONG = """def shard_indices(num_samples, rank, world_size):
+return list(range(rank, num_samples, world_size))"""
 ANSWER = """def shard_indices(num_samples, rank, world_size):
 length = -(-num_samples // world_size) * world_size
 return [i % num_samples for i in range(rank, length, world_size)]"""
@@ -138,15 +168,61 @@ def test_a_check_of_the_stub_says_not_started(exercise):
     cell.get_by_text("4.1 not started").wait_for()
 
 
+def test_a_wrong_answer_is_told_apart_and_gets_a_hint_by_its_button(exercise):
+    write(exercise, WRONG)
+    cell = run(exercise, CHECK)
+    cell.get_by_text(re.compile("4.1 not yet: rank . of . gets")).wait_for()
+    cell.get_by_role("button", name="4.1: hint 1 of").click()
+    cell.get_by_text("4.1, hint 1 of").wait_for()
+    cell.get_by_role("button", name="4.1: hint 2 of").wait_for()
+    assert looks(exercise) == []
+
+
 def test_a_right_answer_is_drawn_and_praised(exercise):
-    stub = exercise.locator(CODE, has_text="def shard_indices").first
-    stub.locator(".cm-content").click()
-    exercise.keyboard.press("Control+A")
-    exercise.keyboard.insert_text(ANSWER.replace("\n", "\n    "))
-    exercise.keyboard.press("Shift+Enter")
+    write(exercise, ANSWER)
     cell = run(exercise, CHECK)
     cell.get_by_text("4.1 right").wait_for()
     assert cell.locator("img[alt*='held more than once']").is_visible()
+    assert looks(exercise) == []
+
+
+def write(page, answer):
+    """Type an answer in place of what stands in its cell, and run it."""
+    cell = page.locator(CODE, has_text="def shard_indices").first
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(answer.replace("\n", "\n    "))
+    page.keyboard.press("Shift+Enter")
+
+
+def looks(page):
+    """What is hard to read or cut, in both themes."""
+    faults = []
+    for theme in ("Dark", "Light"):
+        driven.theme(page, theme)
+        faults += page.evaluate(driven.LOOKS)
+    return faults
+
+
+def test_what_is_hard_to_read_or_cut_is_found(exercise):
+    """The look of each output is judged by a script, which is itself tried here."""
+    cell = exercise.locator(".jp-OutputArea-output:visible").first
+    cell.evaluate(
+        """output => { output.innerHTML = `
+            <p style="color:#aaa;background:#fff">pale words</p>
+            <p style="background:#000;color:#fff">clear words</p>
+            <p style="opacity:.3">faded words</p>
+            <button style="width:3em;white-space:nowrap">more than fits</button>
+            <img alt="a wide figure" style="width:3000px;max-width:none">` }"""
+    )
+    faults = exercise.evaluate(driven.LOOKS)
+    found = sorted(fault.partition(": ")[2] for fault in faults)
+    assert found == [
+        "a wide figure",
+        "faded words",
+        "more than fits",
+        "pale words",
+    ]
 
 
 def test_what_is_done_is_still_there_after_a_restart(exercise, folder):

@@ -20,7 +20,6 @@ from tests import browser as driven
 from tests.browser import CHROMIUM, ROOT
 
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
 GUESS = re.compile(r'cl\.guess\(\s*"([\w-]+)"')
 QUESTION = re.compile(r"\?|\.")  # the question names the group of its buttons
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -154,7 +153,7 @@ def test_every_figure_says_what_it_shows_and_is_not_empty(lesson):
 def test_outputs_can_be_read_and_nothing_is_cut(lesson, theme, width):
     lesson.page.set_viewport_size({"width": width, "height": 1000})
     driven.theme(lesson.page, theme)
-    assert lesson.page.evaluate(LOOKS) == []
+    assert lesson.page.evaluate(driven.LOOKS) == []
 
 
 def test_sliders_have_names_and_bring_a_new_figure(lesson):
