@@ -38,7 +38,7 @@ NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its
     words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators nestings capabilities layers terms mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings capabilities layers terms shots mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -85,6 +85,9 @@ layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
 
 terms: $(VENV)/.test ## where lessons use and explain the words of docs/glossary.md
 	$(RUN) -m tests.terms
+
+shots: $(VENV)/.test ## pictures of all lessons in both themes, in shots/; of some: make shots ARGS="01 06b"
+	$(RUN) -m tests.shots $(ARGS)
 
 mistakes: $(VENV)/.test ## keep the fingerprints of known mistakes; of some: make mistakes ARGS="4.1 4.2"
 	$(RUN) -m tests.mistakes $(ARGS)

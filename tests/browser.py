@@ -25,6 +25,7 @@ FLAGS = [
     "--no-first-run",
 ]
 ROOT = Path(__file__).parent.parent
+NO_NEWS = str(ROOT / "course_lib/workspace/jupyter")  # as in the Makefile
 # what of the outputs is hard to read, or cut
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
 CODE = ".jp-CodeCell:visible"  # of the notebook in front
@@ -60,9 +61,11 @@ def options(port: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def serving(command, port, *, folder: Path):
+def serving(command, port, *, folder: Path, **more):
     """The address of the JupyterLab that a command starts in `folder`."""
     path = folder / "log.txt"
+    # what is done is kept beside the notebook, as for a learner
+    mine = {k: v for k, v in os.environ.items() if k not in _NOT_A_LEARNERS}
     with path.open("w") as log:
         process = subprocess.Popen(
             command,
@@ -70,8 +73,7 @@ def serving(command, port, *, folder: Path):
             stdout=log,
             stderr=log,
             start_new_session=True,
-            # what is done is kept beside the notebook, as for a learner
-            env={k: v for k, v in os.environ.items() if k not in _NOT_A_LEARNERS},
+            env=mine | more,
         )
         try:
             assert becomes(lambda: _listens(port), seconds=60), path.read_text()
@@ -89,7 +91,8 @@ def lab(work: Path):
     port = ports.free()
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={work}"]
     root = ["--allow-root"] if os.geteuid() == 0 else []
-    return serving([*command, *root, *options(port)], port, folder=work.parent)
+    command += [*root, *options(port)]
+    return serving(command, port, folder=work.parent, JUPYTER_CONFIG_PATH=NO_NEWS)
 
 
 def _listens(port):

@@ -25,7 +25,7 @@ def record(seconds, starved):
 )
 def test_a_run_says_that_other_programs_took_its_cores(monkeypatch, records, rank):
     monkeypatch.setattr(host, "usable_cores", lambda: 2)
-    said = f"; disturbed: rank {rank} had no core for 25% of its time"
+    said = f"; disturbed: rank {rank} had no core for 25 % of its time"
     assert launcher._disturbance(records) == ("" if rank is None else said)
 
 

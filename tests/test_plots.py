@@ -330,7 +330,7 @@ def test_a_figure_in_a_notebook_carries_its_title_as_alt_text(draw):
 
 def test_a_long_source_takes_two_lines_and_leaves_room_for_the_axes():
     source = "measured: 2 ranks on the CPU, one thread each; disturbed: rank 1 had no"
-    ax = plot_timeline(Trace(DDP.events, f"{source} core for 37% of its time"))
+    ax = plot_timeline(Trace(DDP.events, f"{source} core for 37 % of its time"))
     ax.figure.draw_without_rendering()
     assert ax.get_window_extent().width > 0.8 * ax.figure.bbox.width
 

@@ -302,7 +302,8 @@ def _disturbance(records):
     rank = shares.index(max(shares))
     if shares[rank] < _DISTURBED or records[rank]["starved"] < 0.02:
         return ""
-    return f"; disturbed: rank {rank} had no core for {shares[rank]:.0%} of its time"
+    share = f"{100 * shares[rank]:.0f} %"
+    return f"; disturbed: rank {rank} had no core for {share} of its time"
 
 
 def _host():
