@@ -38,6 +38,13 @@ def test_a_guess_is_held_against_the_run(choice, said):
     assert repr(lines().was(2)) == said, "a second run remembers it"
 
 
+def test_a_row_that_goes_on_needs_no_full_stop():
+    asked = cl.guess("t-row", "Which?", "1, 4 …", "1, 2 …")
+    assert repr(asked.was("1, 4 …")) == "1, 4 …"
+    asked.choose("1, 2 …")
+    assert repr(asked.was("1, 4 …")) == "1, 4 … You guessed 1, 2 …"
+
+
 def test_a_wrong_guess_gets_the_sentence_of_that_mistake(tmp_path, monkeypatch):
     monkeypatch.setattr(guessing, "SENTENCES", tmp_path)
     guessing.read.cache_clear()

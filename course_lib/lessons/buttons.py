@@ -44,7 +44,7 @@ class Buttons:
         self._row.disabled = True
         choice = self._guess.choice
         guessed = f"You guessed {choice}; it was" if choice else "It was"
-        self._say(f"{guessed} {seen}. Run this cell again to guess again.")
+        self._say(f"{guessed} {seen} Run this cell again to guess again.")
 
     def _clicked(self, change):
         if change["new"] is None:

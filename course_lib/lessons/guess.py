@@ -63,13 +63,14 @@ class Guess:
             seen += f", nearest to {truth}"
         choice = self.choice
         if self._buttons:
-            self._buttons.answered(seen)
+            self._buttons.answered(_ended(seen))
         if choice is None:
-            return Outcome(seen + ".", f" {NEXT_TIME}" if self._buttons else "")
+            return Outcome(_ended(seen), f" {NEXT_TIME}" if self._buttons else "")
         if choice == truth:
             return Outcome(seen, ", as you guessed.")
         why = sentences(self.name).get(choice, "")
-        return Outcome(seen + ".", f" You guessed {choice}{': ' if why else '.'}{why}")
+        guessed = f"{choice}: {why}" if why else _ended(choice)
+        return Outcome(_ended(seen), f" You guessed {guessed}")
 
     def choose(self, option: str) -> str:
         """Keep the option with this text; a reason comes back if that fails."""
@@ -138,6 +139,11 @@ def _refuse(asked, options):
         texts = list(map(asked.text, options))
         twice = next(text for text in texts if texts.count(text) > 1)
         raise UsageError(f"{asked.name}: two options are {twice!r}. Make them differ")
+
+
+def _ended(text):
+    """A text as a sentence: "1, 4, 7 …" ends already."""
+    return text if text.endswith((".", "…")) else f"{text}."
 
 
 def _plain(value):
