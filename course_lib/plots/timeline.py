@@ -86,8 +86,8 @@ def _bars(ax, trace, scale):
     colors = [ROLE_COLORS[role(event.kind, event.name)] for event in events]
     bars = PolyCollection(np.array(corners).transpose(2, 0, 1), facecolors=colors)
     # an edge parts neighbours of one colour, but would wipe out a thin bar
-    edges = [edge(color) for color in colors]
-    bars.set(edgecolors=edges, linewidths=np.where(width * wide > 5, 0.8, 0))
+    thickness = 0.8 * np.clip((width * wide - _THIN) / 8, 0, 1)
+    bars.set(edgecolors=[edge(color) for color in colors], linewidths=thickness)
     ax.add_collection(bars, autolim=False)
     if lane * high < 12:
         return
