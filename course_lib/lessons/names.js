@@ -1,5 +1,6 @@
 // what screen readers say of a guess and of sliders: ipywidgets names neither
 ((panel) => {
+  if (!panel) return; // where scripts do not know their place
   // an attribute that is set again would be a change again
   const set = (element, name, value) => {
     if (element && element.getAttribute(name) !== value) element.setAttribute(name, value);
@@ -24,4 +25,4 @@
   const attributeFilter = ["class", "aria-valuetext"];
   new MutationObserver(name).observe(panel, { ...all, attributeFilter });
   name();
-})(document.currentScript.closest(".course-guess, .course-explore"));
+})(document.currentScript?.closest(".course-guess, .course-explore"));
