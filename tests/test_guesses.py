@@ -45,6 +45,11 @@ def test_a_row_that_goes_on_needs_no_full_stop():
     assert repr(asked.was("1, 4 …")) == "1, 4 … You guessed 1, 2 …"
 
 
+def test_names_of_code_look_like_code():
+    page = guessing.Outcome("2.", " The gradient of `x<1` and `y`.")._repr_html_()
+    assert "gradient of <code>x&lt;1</code> and <code>y</code>." in page
+
+
 def test_a_wrong_guess_gets_the_sentence_of_that_mistake(tmp_path, monkeypatch):
     monkeypatch.setattr(guessing, "SENTENCES", tmp_path)
     guessing.read.cache_clear()

@@ -5,6 +5,7 @@ import functools
 import html
 import math
 import numbers
+import re
 from pathlib import Path
 
 from course_lib.display import in_notebook
@@ -27,6 +28,7 @@ class Outcome:
 
     def _repr_html_(self):
         seen, rest = map(html.escape, (self.seen, self.rest))
+        rest = re.sub("`(.+?)`", r"<code>\1</code>", rest)
         return f'<div style="{_CARD}"><b>{seen}</b>{rest}</div>'
 
 
