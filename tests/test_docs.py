@@ -143,11 +143,11 @@ def test_how_quick_grading_is_stands_in_its_table():
     text, _ = table("grading")
     rows = re.findall(r"^\| `course_lib grade -j 1` \|.* \| ([\d.]+) × \| ", text, re.M)
     (plain, ranks) = map(float, rows)
-    assert plain < 1 / 4 and ranks < 1 / 10
+    assert plain < 1 / 3 and ranks < 1 / 8
     assert told(
-        "instructors", "with three plain checks a notebook takes less than a qua"
+        "instructors", "with three plain checks a notebook takes less than a thi"
     )
-    assert told("instructors", "with a two-rank check less than a tenth")
+    assert told("instructors", "with a two-rank check less than an eighth")
 
 
 @pytest.mark.faults
