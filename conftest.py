@@ -133,8 +133,11 @@ def pytest_collection_modifyitems(config, items):
             item.runtest = _not_started(item)
     yield  # what -k and -m leave
     browsed = {_browsed(item) for item in items}
-    again = [i for i in items if hasattr(i, "cell") and i.path in browsed]
-    items[:] = [item for item in items if item not in again]
+    again, once = [], []
+    for item in items:
+        second = hasattr(item, "cell") and item.path in browsed
+        (again if second else once).append(item)
+    items[:] = once
     config.hook.pytest_deselected(items=again)
     items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
 
@@ -175,13 +178,13 @@ def _looked_at(item):
         run()
         outputs = item.test_outputs or []
         figures = [o.data for o in outputs if "image/png" in o.get("data", {})]
-        for fault in filter(None, map(_fault, figures)):
+        for fault in filter(None, map(fault_of, figures)):
             item.raise_cell_error(fault)
 
     return runtest
 
 
-def _fault(figure):
+def fault_of(figure):
     """What is wrong with a figure as a notebook shows it, or nothing."""
     from PIL import Image
 

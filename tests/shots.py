@@ -10,7 +10,8 @@ from pathlib import Path
 
 from course_lib.workspace import command
 from tests import browser as driven
-from tests.test_browser_lessons import LESSONS, Run
+from tests.test_browser_lessons import Run
+from tests.test_lessons import LESSONS
 
 FOLDER = driven.ROOT / "shots"
 WIDTH, HEIGHT, OVERLAP = 1100, 1300, 60
