@@ -42,15 +42,13 @@ _RUN = """async number => {
     notebook.activeCellIndex = number
     await window.jupyterapp.commands.execute("notebook:run-cell")
 }"""
-# a click in the middle of a cell may meet another one: outputs above push it down
-_CHOOSE = """text => {
+_FIND = """text => window.jupyterapp.shell.currentWidget.content.widgets.findIndex(
+    cell => cell.model.type === "code"
+        && cell.model.sharedModel.getSource().includes(text))"""
+# JupyterLab takes cells out of the page that outputs above have pushed out of view
+_BRING_TO_VIEW = """async number => {
     const notebook = window.jupyterapp.shell.currentWidget.content
-    const holds = cell => cell.model.type === "code"
-        && cell.model.sharedModel.getSource().includes(text)
-    notebook.activeCellIndex = notebook.widgets.findIndex(holds)
-    notebook.mode = "command"
-    notebook.activate()
-    return notebook.activeCellIndex
+    await notebook.scrollToCell(notebook.widgets[number])
 }"""
 
 
@@ -128,10 +126,16 @@ def wait_for_kernel(page, path):
 
 
 def run(page, *texts):
-    """Run the cells whose code holds these texts; the last of them comes back."""
+    """Run the cells whose code holds these texts; the last of them comes back.
+
+    By JupyterLab's command: a key goes to the cell that has the focus, which is no
+    cell at all while outputs above push it out of view.
+    """
     for text in texts:
-        assert page.evaluate(_CHOOSE, text) >= 0, text
-        page.keyboard.press("Control+Enter")
+        number = page.evaluate(_FIND, text)
+        assert number >= 0, text
+        page.evaluate(_RUN, number)
+    page.evaluate(_BRING_TO_VIEW, number)
     return page.locator(CODE, has_text=text).first
 
 
