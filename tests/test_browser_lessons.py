@@ -124,6 +124,10 @@ def test_what_is_compared_comes_again(lesson):
 
 
 def test_each_guess_is_answered_by_the_run(lesson):
+    import conftest  # of the whole course, as for figures below
+
+    for stored, cell in lesson.code():
+        assert not conftest.other_answer(stored.outputs, cell.outputs), cell.id
     shown = "\n".join(text(cell) for _, cell in lesson.code())
     assert 6 <= len(lesson.asked) <= 8
     for name, option in lesson.asked:
