@@ -172,7 +172,10 @@ def test_a_wrong_answer_is_told_apart_and_gets_a_hint_by_its_button(exercise):
     write(exercise, WRONG)
     cell = run(exercise, CHECK)
     cell.get_by_text(re.compile("4.1 not yet: rank . of . gets")).wait_for()
-    cell.get_by_role("button", name="4.1: hint 1 of").click()
+    button = cell.get_by_role("button", name="4.1: hint 1 of")
+    figure, below = cell.locator("img").bounding_box(), button.bounding_box()
+    assert below["y"] > figure["y"], "what helps on stands beside what is wrong"
+    button.click()
     cell.get_by_text("4.1, hint 1 of").wait_for()
     cell.get_by_role("button", name="4.1: hint 2 of").wait_for()
     assert looks(exercise) == []

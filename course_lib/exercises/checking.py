@@ -95,10 +95,7 @@ def _refuse_unless_function(exercise, answer):
 def _judge(task, attempt):
     """`Right`, or the error that says what is not."""
     try:
-        waiting = _waiting(task, attempt.timeout)
-        with progress_line(waiting) as show:
-            attempt.tick = lambda seconds: show(f"{waiting}; this one runs {seconds} s")
-            proof = solve(task, attempt)
+        proof = _solved(task, attempt)
     except Missing:
         progress.note(task.id, "not started")
         raise NotStarted(
@@ -115,11 +112,20 @@ def _judge(task, attempt):
         progress.note(task.id, "not yet")
         hints.offer(task)
         raise NotYet(_message(task, wrong)) from None
-    finally:
-        _show(attempt.picture)
     lost = progress.note(task.id, "right")
     note = f"(this will not outlive the kernel: {lost})" if lost else ""
     return Right(task, proof, note)
+
+
+def _solved(task, attempt):
+    """What is proven of an answer; a line tells of the cases, a picture of one."""
+    waiting = _waiting(task, attempt.timeout)
+    try:
+        with progress_line(waiting) as show:
+            attempt.tick = lambda seconds: show(f"{waiting}; this one runs {seconds} s")
+            return solve(task, attempt)
+    finally:
+        _show(attempt.picture)
 
 
 def solve(task: Exercise, attempt: Attempt, seed: int = 0) -> str:
