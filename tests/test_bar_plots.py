@@ -92,6 +92,13 @@ def test_every_height_is_written_above_its_bar_and_told():
     assert ax.alt_text == f"Threads. {told}. measured."
 
 
+def test_an_axis_of_thousands_is_numbered_as_its_bars_are():
+    ax = plot_bars({"a": 6191, "b": 2500}, ylabel="y")
+    ax.figure.draw_without_rendering()
+    marks = [label.get_text() for label in ax.get_yticklabels()]
+    assert {"2,000", "6,000"} <= {*marks} and "6,191" in texts(ax)
+
+
 def test_heights_that_do_not_fit_are_left_out():
     many = {c: {n: 1000 + n for n in range(20)} for c in "abc"}
     assert not any(text.startswith("1,0") for text in texts(plot_bars(many, ylabel="")))

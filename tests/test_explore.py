@@ -57,6 +57,12 @@ def test_a_slider_names_its_unit(kernel):
     assert shown(kernel.run("panels[-1][0].description")) == "'cap (MiB)'"
 
 
+def test_large_values_are_written_as_in_the_text(kernel):
+    kernel.run("cl.explore(lambda n=1024, at=0.5: print(n), n=[8, 1024], at=[0.5, 1])")
+    choices = shown(kernel.run("[panels[-1][i].options for i in (0, 1)]"))
+    assert choices == "[(('8', 8), ('1,024', 1024)), (('0.5', 0.5), ('1', 1))]"
+
+
 def test_a_move_replaces_the_figure_and_a_failure_keeps_it(kernel):
     kernel.run(EXPLORE)
     before = shown(kernel.run(KINDS))

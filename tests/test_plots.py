@@ -178,6 +178,12 @@ def test_many_ranks_share_one_sentence_of_the_title():
     assert title(ax) == "4 ranks, 4 ms: each computes 25 to 100 % of the time"
 
 
+def test_who_computes_a_little_is_not_said_to_compute_nothing():
+    little = [ms(r, "compute", "x", r, r + 0.001) for r in range(3)]
+    ax = plot_timeline(trace(*little))
+    assert title(ax) == "3 ranks, 2 ms: each computes less than 1 % of the time"
+
+
 def test_devices_stand_by_their_own_names():
     events = (ms(f"vgpu:{i}", "compute", "mm", i, i + 1) for i in range(2))
     ax = plot_timeline(trace(*events))

@@ -246,24 +246,23 @@ class _Launch:
             self._fail()  # what was written cannot be read
         records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
-        self.title += _disturbance(records)
-        self.screen.title = self.title
-        self.screen.close(f"{time.monotonic() - self.began:.2f} s")
+        disturbed = _disturbance(records)
+        self.screen.close(f"{time.monotonic() - self.began:.2f} s{disturbed}")
         return Results(
             [record["value"] for record in records],
             output=[text.whole for text in self.screen.texts],
             seconds=[record["seconds"] for record in records],
-            trace=self._merged(records),
+            trace=self._merged(records, disturbed),
             title=f"{self.title}, {self.screen.state}",
         )
 
-    def _merged(self, records):
+    def _merged(self, records, disturbed):
         if not self.request.trace:
             return None
         from course_lib.tracing.merge import merge
 
         events = {rank: record["events"] for rank, record in enumerate(records)}
-        return merge(events, f"measured: {self.title}")
+        return merge(events, f"measured: {self.title}{disturbed}")
 
     def close(self):
         """End all processes of the launch, and close its files; again does no harm."""

@@ -63,7 +63,9 @@ def _of_choices(choices, default):
             raise ValueError("two values or more are a choice")
         if default is not None and default not in choices:
             raise ValueError(f"the function's own {default!r} is not in it")
-        widget = ipywidgets.SelectionSlider(options=choices, value=choices[0])
+        labels = [f"{c:,}" if type(c) is int else str(c) for c in choices]
+        options = list(zip(labels, choices, strict=True))
+        widget = ipywidgets.SelectionSlider(options=options, value=choices[0])
     else:
         numbers = isinstance(choices, tuple)
         widget = interactive.widget_from_abbrev(choices) if numbers else None

@@ -7,6 +7,7 @@ import textwrap
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.textpath import TextPath
+from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
@@ -106,6 +107,10 @@ def finish(ax, title, *, source="", alt="", below=0):
     ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
     shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
     place = ax.transAxes + shift
+    for axis in (ax.xaxis, ax.yaxis):
+        plain = isinstance(axis.get_major_formatter(), ScalarFormatter)
+        if plain and axis.get_view_interval()[1] >= 1000:
+            axis.set_major_formatter("{x:,.10g}")
     # a line wider than the figure would leave no room for the axes
     text = "\n".join(textwrap.wrap(source, 72))
     ax.text(0, 0, text, color="#555555", va="top", transform=place)

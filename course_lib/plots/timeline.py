@@ -198,6 +198,8 @@ def _computing(trace, shares):
     head = f"{many(len(percent), noun)}, {length * scale:.3g} {unit}"
     if len(percent) > 2 or len(percent) == 2 and len(set(percent.values())) == 1:
         each = extent(percent.values(), " %")
+        if each == "0 %" and all(share.compute for share in shares.values()):
+            each = "less than 1 %"
         text = f"{head}: each computes {each} of the time"
         if noun != "stage":
             return text
