@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from course_lib.colors import DARK, edge, rank_color
 from course_lib.errors import UsageError
@@ -124,17 +124,12 @@ def _scale(ax, log, numbers):
         low, high = axis.get_view_interval()
         subs = (1, 2, 5) if high < 100 * low else (1,)
         axis.set_major_locator(LogLocator(subs=subs))
-        axis.set_major_formatter(FuncFormatter(_number))
+        axis.set_major_formatter(figure.NUMBERS)
         axis.set_minor_formatter(NullFormatter())
     if "x" in log and all(x == int(x) for x in numbers):
         ticks = numbers[:: -(-len(numbers) // _TICKS)]
         ax.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
         ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _number(value, _):
-    """The label of a tick on a logarithmic axis."""
-    return f"{value:,.0f}" if value >= 1 else f"{value:.3g}"
 
 
 # --- words

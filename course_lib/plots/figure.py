@@ -12,6 +12,7 @@ from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
 ACROSS = 6.1  # in, what margins leave of it
+NUMBERS = "{x:,.10g}"  # on axes: plain, thousands with commas
 # in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
 _SURFACE = (
     "display:inline-block;border-radius:6px;max-width:100%;"
@@ -110,7 +111,7 @@ def finish(ax, title, *, source="", alt="", below=0):
     for axis in (ax.xaxis, ax.yaxis):
         plain = isinstance(axis.get_major_formatter(), ScalarFormatter)
         if plain and axis.get_view_interval()[1] >= 1000:
-            axis.set_major_formatter("{x:,.10g}")
+            axis.set_major_formatter(NUMBERS)
     # a line wider than the figure would leave no room for the axes
     text = "\n".join(textwrap.wrap(source, 72))
     ax.text(0, 0, text, color="#555555", va="top", transform=place)

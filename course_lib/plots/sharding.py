@@ -49,7 +49,7 @@ def _plot_samples(counts, ranks, *, ax):
     ax.set(xlabel="sample", xlim=(-0.5, samples - 0.5))
     whole = {"integer": True, "min_n_ticks": 1, "steps": [1, 2, 3, 5, 10]}
     ax.xaxis.set_major_locator(MaxNLocator(12 if samples <= _FEW else 8, **whole))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.xaxis.set_major_formatter(figure.NUMBERS)
     colors = [rank_color(rank) for rank in ranks]
     for row, color in enumerate(colors):
         _fill(ax, counts, row=row, color=color)
