@@ -191,16 +191,18 @@ def other_answer(stored, outputs):
     The text goes on from the option that the stored run gave. A number that was an
     option itself is counted or computed, so it comes again; a measured one was near.
     """
-    before, now = map(_answer, (stored, outputs))
-    near = ", nearest to "
-    same = before.split(near)[-1] == now.split(near)[-1] if near in before else None
-    if before == now or same or os.path.exists("/dev/nvidiactl"):
+    import torch
+
+    before, now = map(answer_of, (stored, outputs))
+    if ", nearest to " in before:
+        before, now = (answer.split(" nearest to ")[-1] for answer in (before, now))
+    if before == now or torch.cuda.is_available():
         return ""  # GPUs may give other numbers
     return f"the answer is {now!r}, and the lesson goes on from {before!r}"
 
 
-def _answer(outputs):
-    """What `Guess.was` says in bold: "2", "1.98, nearest to 2"."""
+def answer_of(outputs):
+    """What `Guess.was` says in bold: "2", "1.98, nearest to 2"; or nothing."""
     pages = (output.get("data", {}).get("text/html", "") for output in outputs)
     cards = (re.match('<div style="border-left:[^>]*><b>(.*?)</b>', p) for p in pages)
     return next((card[1].rstrip(".") for card in cards if card), "")

@@ -126,6 +126,8 @@ def test_what_is_compared_comes_again(lesson):
 def test_each_guess_is_answered_by_the_run(lesson):
     import conftest  # of the whole course, as for figures below
 
+    answers = [conftest.answer_of(stored.outputs) for stored, _ in lesson.code()]
+    assert len(lesson.asked) == sum(map(bool, answers)), "none goes unnoticed"
     for stored, cell in lesson.code():
         assert not conftest.other_answer(stored.outputs, cell.outputs), cell.id
     shown = "\n".join(text(cell) for _, cell in lesson.code())
