@@ -16,11 +16,12 @@ from tests import layers
 MODULES = layers.modules()
 FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
 # what is not the core
-_AROUND = ("exercises", "lessons", "workspace", "authoring", "grading")
+_AROUND = ("scenes", "exercises", "lessons", "workspace", "authoring", "grading")
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
     "core": 7_900,
+    "scenes": 900,  # frames as data; a module for each thing that is shown
     "exercises": 4_550,
     "lessons": 420,
     # three versions of a cell, git, files written whole, links, locks

@@ -1,0 +1,278 @@
+// a figure that moves: moments with items, played or stepped through, without a kernel
+((place, scene, style) => {
+  const image = place?.querySelector("img");
+  if (!image) return; // where scripts do not know their place, the picture stays
+  const SVG = "http://www.w3.org/2000/svg";
+  const make = (parent, tag, attributes = {}, text = "") => {
+    const drawn = ["svg", "g", "rect", "path", "text"].includes(tag);
+    const element = drawn
+      ? document.createElementNS(SVG, tag)
+      : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes))
+      element.setAttribute(name, value);
+    element.textContent = text;
+    return parent.appendChild(element);
+  };
+  const { words, axis } = scene;
+  const states = scene.states.map(([id, x, y, w, h, role, text, tip]) => (
+    { id, x, y, w, h, role: words[role], text: words[text], tip: words[tip] }));
+
+  // --- what is on the page
+
+  // the host of a shadow: the page's own styles do not reach in, nor ours out
+  const host = document.createElement("div");
+  host.dataset.lmSuppressShortcuts = "true"; // JupyterLab's keys, while the focus is here
+  const root = host.attachShadow({ mode: "open" });
+  make(root, "style", {}, style);
+  const body = make(root, "div", { class: "scene", role: "group", "aria-label": image.alt });
+  const title = make(body, "div", { class: "title", "aria-live": "polite" });
+  const picture = make(make(body, "div", { class: "frame" }), "svg", {
+    viewBox: `0 0 ${scene.size.join(" ")}`,
+    tabindex: 0,
+    role: "application",
+    "aria-label": "figure: up and down read what is in it",
+  });
+  const tip = make(body, "div", { class: "tip", "aria-live": "polite" });
+  const bar = make(body, "div", { class: "bar" });
+  const button = (label, words, press) => {
+    const made = make(bar, "button", { type: "button", "aria-label": words, title: words }, label);
+    made.addEventListener("click", press);
+    return made;
+  };
+  const slider = (parent, name, most) => make(parent, "input", {
+    type: "range", min: 0, max: most, step: 1, "aria-label": name,
+  });
+
+  // --- items
+
+  const elements = new Map();
+  const element = (state) => {
+    if (elements.has(state.id)) return elements.get(state.id);
+    const group = make(picture, "g");
+    const lined = /\b(line|arrow)\b/.test(state.role);
+    const parts = {
+      group, lined,
+      shape: make(group, lined ? "path" : "rect"),
+      text: make(group, "text"),
+    };
+    group.addEventListener("pointerenter", () => point(state.id));
+    group.addEventListener("pointerleave", () => point(null));
+    elements.set(state.id, parts);
+    return parts;
+  };
+  // a part of the axis is shown: from `view[0]` on, `view[1]` wide
+  let view = axis ? [axis.start, axis.length] : null;
+  const across = (x) => axis.left + ((x - view[0]) / view[1]) * axis.width;
+  const place_of = (state) => {
+    if (!axis || !/\btimed\b/.test(state.role)) return [state.x, state.w];
+    const ends = [state.x, state.x + state.w].map((x) =>
+      Math.min(axis.left + axis.width, Math.max(axis.left, across(x))));
+    return [ends[0], ends[1] - ends[0]];
+  };
+  const headed = (w, h) => {
+    const long = Math.hypot(w, h) || 1;
+    const [a, b] = [(6 * w) / long, (6 * h) / long];
+    const side = (s) => `M${w} ${h}L${w - a - (s * b) / 2} ${h - b + (s * a) / 2}`;
+    return `M0 0L${w} ${h}${side(1)}${side(-1)}`;
+  };
+  const draw = (state) => {
+    const { group, lined, shape, text } = element(state);
+    const [x, wide] = place_of(state);
+    const outside = axis && /\btimed\b/.test(state.role) && wide <= 0 && view[1] < axis.length;
+    const w = axis && /\bevent\b/.test(state.role) ? Math.max(wide, 1.2) : wide;
+    group.setAttribute("class", outside ? "gone" : state.role);
+    group.style.transform = `translate(${x}px, ${state.y}px)`;
+    if (lined)
+      shape.setAttribute("d", /\barrow\b/.test(state.role)
+        ? headed(w, state.h) : `M0 0L${w} ${state.h}`);
+    else {
+      shape.style.width = `${w}px`;
+      shape.style.height = `${state.h}px`;
+      shape.setAttribute("rx", /\bdot\b/.test(state.role) ? w / 2 : 3);
+    }
+    const [left, top] = anchor(state, w);
+    text.setAttribute("x", left);
+    text.setAttribute("y", top);
+    text.textContent = axis && /\bevent\b/.test(state.role) ? fitting(state.text, w) : state.text;
+  };
+  const anchor = ({ role, h }, w) =>
+    /\blabel\b/.test(role) ? [0, h / 2] : /\bbox\b/.test(role) ? [6, 12]
+      : /\b(line|arrow)\b/.test(role) ? [w / 2, h / 2 - 7] : [w / 2, h / 2];
+  const fitting = (text, room) => {
+    const last = text.split(" ").at(-1);
+    return 6.6 * text.length + 4 <= room ? text
+      : /^\d+$/.test(last) && 6.6 * last.length + 2 <= room ? last : "";
+  };
+
+  // --- moments
+
+  const chosen = scene.parameters.map((parameter) => parameter.at);
+  let moment = 0, shown = new Map(), timer = null;
+  const run = () => scene.runs[scene.parameters.reduce(
+    (at, parameter, i) => at * parameter.values.length + chosen[i], 0)];
+  const items = (number) => {
+    const at = new Map();
+    for (const [, changes] of run().slice(0, number + 1))
+      for (const change of changes)
+        if (change < 0) at.delete(states[-change - 1].id);
+        else at.set(states[change].id, change);
+    return at;
+  };
+  const show = (number) => {
+    const moments = run();
+    moment = Math.max(0, Math.min(moments.length - 1, number));
+    const now = items(moment);
+    for (const [id, state] of now) if (shown.get(id) !== state) draw(states[state]);
+    for (const id of shown.keys())
+      if (!now.has(id)) elements.get(id).group.setAttribute("class", "gone");
+    shown = now;
+    title.textContent = words[moments[moment][0]];
+    steps.max = moments.length - 1;
+    steps.value = moment;
+    steps.setAttribute("aria-valuetext", words[moments[moment][0]]);
+    count.textContent = `${moment + 1} of ${moments.length}`;
+    still.disabled = moments.length < 2;
+    back.disabled = moment === 0;
+    next.disabled = moment === moments.length - 1;
+  };
+  const pause = () => {
+    clearInterval(timer);
+    timer = null;
+    still.textContent = "▶ Play";
+    title.setAttribute("aria-live", "polite");
+  };
+  const play = () => {
+    if (timer) return pause();
+    if (moment === run().length - 1) show(0);
+    still.textContent = "❚❚ Pause";
+    title.setAttribute("aria-live", "off"); // all titles in a row would be a flood
+    timer = setInterval(() => {
+      show(moment + 1);
+      if (moment === run().length - 1 || !host.isConnected) pause();
+    }, 1000 * scene.seconds);
+  };
+  const step = (by) => { pause(); show(moment + by); };
+  const still = button("▶ Play", "play or pause", play);
+  const back = button("◀", "one step back", () => step(-1));
+  const next = button("▶", "one step on", () => step(1));
+  const steps = slider(bar, "step", 0);
+  steps.addEventListener("input", () => { pause(); show(+steps.value); });
+  const count = make(bar, "span", { class: "count", "aria-hidden": "true" });
+
+  // --- parameters
+
+  scene.parameters.forEach((parameter, i) => {
+    const line = make(body, "label", { class: "bar" });
+    make(line, "span", { class: "name" }, parameter.name);
+    const input = slider(line, parameter.name, parameter.values.length - 1);
+    const value = make(line, "span", { class: "count", "aria-hidden": "true" });
+    const name = () => {
+      value.textContent = parameter.values[chosen[i]];
+      input.setAttribute("aria-valuetext", parameter.values[chosen[i]]);
+    };
+    input.value = chosen[i];
+    input.addEventListener("input", () => {
+      chosen[i] = +input.value;
+      name();
+      pause();
+      show(run().length - 1);
+    });
+    name();
+  });
+
+  // --- reading and zooming
+
+  let read = null;
+  const point = (id) => {
+    if (read !== null && elements.has(read)) elements.get(read).group.removeAttribute("data-read");
+    read = id;
+    const state = id === null ? null : states[shown.get(id)];
+    if (state?.tip) elements.get(id).group.setAttribute("data-read", "");
+    tip.textContent = state?.tip ? said(state) : "";
+  };
+  const said = (state) => {
+    if (!axis || !/\bevent\b/.test(state.role)) return state.tip;
+    const digits = Math.max(0, 2 - Math.floor(Math.log10(axis.length)));
+    const ends = [state.x, state.x + state.w].map((x) => x.toFixed(digits));
+    return `${state.tip}, ${ends.join(" to ")} ${axis.unit}`;
+  };
+  const readable = () => [...shown].filter(([, state]) => states[state].tip)
+    .sort(([, a], [, b]) => states[a].y - states[b].y || states[a].x - states[b].x)
+    .map(([id]) => id);
+  const neighbour = (by) => {
+    const ids = readable();
+    if (ids.length) point(ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(read) + by))]);
+  };
+  const ticks = [];
+  const rule = () => {
+    const rough = view[1] / 6, power = 10 ** Math.floor(Math.log10(rough));
+    const size = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+    ticks.splice(0).forEach((tick) => tick.remove());
+    for (let n = Math.ceil(view[0] / size); n * size <= view[0] + view[1] * 1.0001; n++) {
+      const group = make(picture, "g", { class: "tick" });
+      make(group, "path", { d: `M0 ${axis.top}V${axis.bottom}` });
+      const number = +(n * size).toPrecision(10);
+      make(group, "text", { y: axis.bottom + 12 }, number.toLocaleString("en"));
+      group.style.transform = `translate(${across(n * size)}px, 0px)`;
+      picture.prepend(group);
+      ticks.push(group);
+    }
+  };
+  const zoom = (factor, middle = view[0] + view[1] / 2) => {
+    const wide = Math.min(axis.length, Math.max(axis.length / 1000, view[1] * factor));
+    const start = middle - ((middle - view[0]) / view[1]) * wide;
+    look(start, wide);
+  };
+  const look = (start, wide) => {
+    view = [Math.max(axis.start, Math.min(axis.start + axis.length - wide, start)), wide];
+    body.classList.add("zooming"); // what follows a pointer must not lag behind
+    shown.forEach((state) => draw(states[state]));
+    rule();
+    requestAnimationFrame(() => body.classList.remove("zooming"));
+    whole.disabled = wide === axis.length;
+  };
+  let whole = null;
+  if (axis) {
+    button("+", "zoom in", () => zoom(0.5));
+    button("−", "zoom out", () => zoom(2));
+    whole = button("all", "show the whole time", () => look(axis.start, axis.length));
+    const at = (event) => {
+      const box = picture.getBoundingClientRect();
+      const x = ((event.clientX - box.left) / box.width) * scene.size[0];
+      return view[0] + ((x - axis.left) / axis.width) * view[1];
+    };
+    picture.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls on
+      event.preventDefault();
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, at(event));
+    }, { passive: false });
+    let held = null;
+    picture.addEventListener("pointerdown", (event) => { held = at(event); });
+    picture.addEventListener("pointermove", (event) => {
+      if (held !== null && event.buttons) look(view[0] + held - at(event), view[1]);
+    });
+    picture.addEventListener("pointerup", () => { held = null; });
+  }
+  const KEYS = {
+    ArrowLeft: () => step(-1), ArrowRight: () => step(1),
+    ArrowUp: () => neighbour(-1), ArrowDown: () => neighbour(1),
+    Home: () => step(-Infinity), End: () => step(Infinity), " ": play,
+    ...(axis && {
+      "+": () => zoom(0.5), "-": () => zoom(2), 0: () => look(axis.start, axis.length),
+    }),
+  };
+  picture.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  // plain keys belong to the scene: JupyterLab would move on to another cell
+  host.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.shiftKey && event.key !== "Escape")
+      event.stopPropagation();
+  });
+  make(body, "div", { class: "source" }, scene.source);
+  if (axis) look(axis.start, axis.length);
+  show(run().length - 1);
+  place.replaceChildren(host);
+})

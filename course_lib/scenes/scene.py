@@ -1,0 +1,168 @@
+"""A scene as a notebook shows it: a still picture that comes alive where scripts run.
+
+Tried: matplotlib's `to_jshtml` (155 kB for 13 moments, pixels, no dark theme, no names
+for screen readers); plotly brings a library of 4.8 MB, bokeh of 1.3 MB, Vega and
+anywidget one from a network or an extension. None moves things that stay themselves.
+"""
+
+import itertools
+import json
+from html import escape
+from urllib.parse import quote
+
+from course_lib.display import in_notebook
+from course_lib.errors import UsageError
+from course_lib.plots import figure
+from course_lib.scenes import svg
+from course_lib.scenes.items import Axis, checked
+
+WIDTH = 640
+_LARGEST = 60_000  # bytes of a page that a scene may take
+
+
+class Scene:
+    """Frames that a reader plays, steps through and, by sliders, varies.
+
+    `runs` has moments for each combination of the `parameters`, which are names with
+    their values; of these, `at` are shown first. `source` says what was measured,
+    modelled or counted; `seconds` is the time between two moments.
+
+    Errors: `UsageError` where there is no moment, or an item is nowhere.
+    """
+
+    def __init__(
+        self,
+        runs: dict | list,
+        *,
+        height: float,
+        source: str,
+        parameters: dict | None = None,
+        at: dict | None = None,
+        axis: Axis | None = None,
+        seconds: float = 0.8,
+    ):
+        runs = runs if isinstance(runs, dict) else {(): runs}
+        self.runs = {values: checked(moments) for values, moments in runs.items()}
+        self.parameters = {name: list(v) for name, v in (parameters or {}).items()}
+        self.at = at or {name: values[0] for name, values in self.parameters.items()}
+        self.size, self.axis = (WIDTH, height), axis
+        self.source, self.seconds = source, seconds
+
+    @property
+    def moments(self):
+        """The moments that are shown first."""
+        return self.runs[tuple(self.at[name] for name in self.parameters)]
+
+    def show(self) -> None:
+        """Display it above what a cell shows in the end; nothing outside notebooks."""
+        if in_notebook():
+            from IPython.display import display
+
+            display(self)
+
+    def __repr__(self):
+        return f"<Scene of {len(self.moments)} moments: {self.moments[-1].title}>"
+
+    def _repr_html_(self):
+        return page(self)
+
+
+def varied(make, options: dict, *, at: dict | None = None, **settings) -> Scene:
+    """A scene of `make(**values)`, which returns moments, for all values in `options`.
+
+    Those in `at` are shown first, without it the first of each.
+
+    Errors: `UsageError` where one of them is not among the values.
+    """
+    at = at or {name: values[0] for name, values in options.items()}
+    for name, values in options.items():
+        if at[name] not in values:
+            raise UsageError(f"{name}: {at[name]!r} is not among {list(values)!r}")
+    combinations = itertools.product(*options.values())
+    runs = {values: make(**dict(zip(options, values))) for values in combinations}
+    return Scene(runs, parameters=options, at=at, **settings)
+
+
+def page(scene: Scene) -> str:
+    """The picture of the last moment, and the script that replaces it."""
+    last = scene.moments[-1]
+    still = svg.picture(scene, last)
+    alt = f"{last.title.rstrip('.')}. {scene.source.rstrip('.')}."
+    picture = f"data:image/svg+xml,{quote(still, safe=_SAFE)}"
+    image = f'<img alt="{escape(alt)}" src="{picture}" style="{_IMAGE}">'
+    data = _json(payload(scene))
+    style = _json(f"{svg.style()}\n{svg.read('scene.css')}")
+    place = "document.currentScript?.previousElementSibling"
+    script = f"{svg.read('scene.js').strip()}({place},{data},{style})"
+    surface = f'<div style="{figure.SURFACE}">{image}</div>'
+    return f"<div>{surface}</div><script>{script}</script>"
+
+
+def _json(value):
+    """JSON that may stand in a script: nothing in it ends the script."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c")
+
+
+_SAFE = " =:/;,.()*'!~+-_"
+_IMAGE = "display:block;max-width:100%"
+
+
+def payload(scene: Scene) -> dict:
+    """What the script reads: each state of an item once, moments as changes to it."""
+    words, states, ids = _Numbers(), _Numbers(), _Numbers()
+    runs = [
+        [[words[title], changes] for title, changes in _changes(moments, states)]
+        for moments in scene.runs.values()
+    ]
+    rows = [
+        [ids[item.id], *_numbers(item), *(words[text] for text in item[5:])]
+        for item in states
+    ]
+    parameters = [
+        {
+            "name": name.replace("_", " "),
+            "values": list(map(_value, values)),
+            "at": values.index(scene.at[name]),
+        }
+        for name, values in scene.parameters.items()
+    ]
+    return {
+        "size": scene.size,
+        "axis": scene.axis and scene.axis._asdict(),
+        "seconds": scene.seconds,
+        "source": scene.source,
+        "parameters": parameters,
+        "words": list(words),
+        "states": rows,
+        "runs": runs,
+    }
+
+
+class _Numbers(dict):
+    """Things by the order in which they were asked for first."""
+
+    def __missing__(self, thing):
+        self[thing] = len(self)
+        return self[thing]
+
+
+def _changes(moments, states):
+    """Title of each moment, with the states that come, or as -1 - state, go."""
+    before = {}
+    for title, items in moments:
+        now = {item.id: states[item] for item in items}
+        come = [state for name, state in now.items() if before.get(name) != state]
+        gone = [-1 - state for name, state in before.items() if name not in now]
+        yield title, come + gone
+        before = now
+
+
+def _numbers(item):
+    return [float(f"{number:.5g}") for number in item[1:5]]
+
+
+def _value(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

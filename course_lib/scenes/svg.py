@@ -1,0 +1,141 @@
+"""A moment as a still picture in SVG, for where no script runs."""
+
+import math
+import textwrap
+from html import escape
+from importlib import resources
+
+from course_lib.colors import (
+    MEMORY_COLORS,
+    RANK_COLORS,
+    ROLE_COLORS,
+    edge,
+    text_color,
+)
+from course_lib.scenes.items import label
+
+HEAD = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"'
+
+
+def style() -> str:
+    """The looks of all roles: those of `items.css`, and the colours of the course."""
+    colors = ROLE_COLORS | MEMORY_COLORS
+    colors |= {f"rank-{i}": color for i, color in enumerate(RANK_COLORS)}
+    rules = [read("items.css")]
+    for role, color in colors.items():
+        name = class_name(role)
+        rules.append(
+            f".{name} rect{{fill:{color};stroke:{edge(color)}}}"
+            f".{name} text{{fill:{text_color(color)}}}.{name} path{{stroke:{color}}}"
+            f".{name}.many path{{fill:{color};stroke:none}}"
+        )
+    return "\n".join(rules)
+
+
+def class_name(role: str) -> str:
+    """A role as CSS names it: `other-compute`."""
+    return role.replace(" ", "-")
+
+
+def read(name: str) -> str:
+    """A file of this folder."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def picture(scene, moment) -> str:
+    """A moment as an SVG document in a light theme, with title and source."""
+    (width, height), axis = scene.size, scene.axis
+    lines = textwrap.wrap(moment.title, 84)
+    top = 18 * len(lines) + 4
+    whole = f"0 {-top} {width:g} {height + top + 18:g}"
+    parts = [f'<svg {HEAD} viewBox="{whole}" width="{width:g}"']
+    parts.append(f' height="{height + top + 18:g}"><style>{style()}</style>')
+    for number, text in enumerate(lines):
+        text = label("title", (0, 18 * number + 10 - top), text, role="label strong")
+        parts.append(_drawn(text))
+    parts.append(
+        _drawn(label("source", (0, height + 8), scene.source, role="label soft"))
+    )
+    parts += [_tick(time, axis) for time in ticks(axis)] if axis else []
+    bare = {}  # many events without a text take one path
+    for item in moment.items:
+        placed = axis.place(item) if axis else item
+        placed = placed._replace(text=_fitting(placed))
+        if is_event(item) and not placed.text:
+            bare.setdefault(item.role, []).append(placed)
+        else:
+            parts.append(_drawn(placed))
+    return "".join([*parts, *map(_path, bare, bare.values()), "</svg>"])
+
+
+def is_event(item) -> bool:
+    """Whether it is as long as what it stands for, too short for its text or not."""
+    return "event" in item.role.split()
+
+
+def _fitting(item):
+    """What stands in a item: of an event, what its length has room for."""
+    if not is_event(item) or 6.6 * len(item.text) + 4 <= item.w:
+        return item.text
+    last = item.text.rpartition(" ")[2]
+    return last if last.isdecimal() and 6.6 * len(last) + 2 <= item.w else ""
+
+
+def ticks(axis) -> list[float]:
+    """Times for a ruler, at 1, 2 or 5 times a power of ten, six or fewer."""
+    rough = axis.length / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(n * power for n in (1, 2, 5, 10) if n * power >= rough)
+    first = math.ceil(axis.start / step)
+    last = math.floor((axis.start + axis.length * 1.0001) / step)
+    return [n * step for n in range(first, last + 1)]
+
+
+def _tick(time, axis):
+    x = axis.left + (time - axis.start) / axis.length * axis.width
+    text = f"{float(f'{time:.10g}'):,.10g}"
+    return (
+        f'<g class="tick"><path d="M{x:.1f} {axis.top:g}V{axis.bottom:g}"/>'
+        f'<text x="{x:.1f}" y="{axis.bottom + 12:g}">{text}</text></g>'
+    )
+
+
+def _path(role, items):
+    """Rectangles of one role as one path."""
+    corners = "".join(
+        f"M{m.x:.1f} {m.y:.1f}h{max(1.2, m.w):.1f}v{m.h:.1f}h{-max(1.2, m.w):.1f}z"
+        for m in items
+    )
+    return f'<g class="{escape(role)} many"><path d="{corners}"/></g>'
+
+
+def _drawn(item):
+    roles = item.role.split()
+    x, y, text = 0, 0, ""
+    if {"line", "arrow"} & {*roles}:
+        shape = f'<path d="{line(item.w, item.h, head="arrow" in roles)}"/>'
+        x, y = item.w / 2, item.h / 2 - 7
+    else:
+        round_ = item.w / 2 if "dot" in roles else 3
+        shape = f'<rect width="{item.w:.4g}" height="{item.h:.4g}" rx="{round_:.3g}"/>'
+        x, y = item.w / 2, item.h / 2
+    if "label" in roles or "box" in roles:
+        x, y = (0, item.h / 2) if "label" in roles else (6, 12)
+        shape = "" if "label" in roles else shape
+    if item.text:
+        text = f'<text x="{x:.4g}" y="{y:.4g}">{escape(item.text)}</text>'
+    place = f"translate({item.x:.5g} {item.y:.5g})"
+    return f'<g class="{escape(item.role)}" transform="{place}">{shape}{text}</g>'
+
+
+def line(w, h, *, head) -> str:
+    """The path from 0, 0 to w, h; with a head it is an arrow."""
+    path = f"M0 0L{w:.4g} {h:.4g}"
+    if not head:
+        return path
+    long = math.hypot(w, h) or 1
+    a, b = 6 * w / long, 6 * h / long
+    for side in (1, -1):
+        x, y = w - a - side * b / 2, h - b + side * a / 2
+        path += f"M{w:.4g} {h:.4g}L{x:.4g} {y:.4g}"
+    return path
