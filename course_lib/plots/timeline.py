@@ -39,7 +39,7 @@ def plot_timeline(trace, *, ax=None):
     ax.set_xlabel(f"time ({unit})")
     figure.grid(ax, "x")
     figure.legend(ax, roles)
-    title, alt = _captions(trace)
+    title, alt = captions(trace)
     figure.finish(ax, title, source=trace.source, alt=alt, below=36)
     _bars(ax, trace, scale)
     return ax
@@ -163,7 +163,7 @@ def _shares(trace, rank):
     return _Shares(*(percent * time for time in times))
 
 
-def _captions(trace):
+def captions(trace: Trace) -> tuple[str, str]:
     """Title and alt text: who computes how much, what is hidden, who waits."""
     shares = {rank_name(rank): _shares(trace, rank) for rank in trace.ranks}
     alone = isinstance(trace.ranks[0], str)  # a device has one queue for both

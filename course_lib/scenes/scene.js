@@ -78,10 +78,13 @@
   const draw = (state) => {
     const { group, lined, shape, text } = element(state);
     const [x, wide] = place_of(state);
-    const outside = axis && /\btimed\b/.test(state.role) && wide <= 0 && view[1] < axis.length;
+    const outside = axis && /\btimed\b/.test(state.role)
+      && (state.x > view[0] + view[1] || state.x + state.w < view[0]);
     const w = axis && /\bevent\b/.test(state.role) ? Math.max(wide, 1.2) : wide;
     group.setAttribute("class", outside ? "gone" : state.role);
     group.style.transform = `translate(${x}px, ${state.y}px)`;
+    // an edge parts neighbours of one colour, but would hide a thin bar
+    if (/\bevent\b/.test(state.role)) shape.style.strokeWidth = Math.min(1, (w - 1.2) / 6);
     if (lined)
       shape.setAttribute("d", /\barrow\b/.test(state.role)
         ? headed(w, state.h) : `M0 0L${w} ${state.h}`);
@@ -153,8 +156,8 @@
   };
   const step = (by) => { pause(); show(moment + by); };
   const still = button("▶ Play", "play or pause", play);
-  const back = button("◀", "one step back", () => step(-1));
-  const next = button("▶", "one step on", () => step(1));
+  const back = button("‹", "one step back", () => step(-1));
+  const next = button("›", "one step on", () => step(1));
   const steps = slider(bar, "step", 0);
   steps.addEventListener("input", () => { pause(); show(+steps.value); });
   const count = make(bar, "span", { class: "count", "aria-hidden": "true" });

@@ -25,7 +25,8 @@ class Scene:
 
     `runs` has moments for each combination of the `parameters`, which are names with
     their values; of these, `at` are shown first. `source` says what was measured,
-    modelled or counted; `seconds` is the time between two moments.
+    modelled or counted, `alt` is said in place of the figure beside the last title;
+    `seconds` is the time between two moments.
 
     Errors: `UsageError` where there is no moment, or an item is nowhere.
     """
@@ -39,6 +40,7 @@ class Scene:
         parameters: dict | None = None,
         at: dict | None = None,
         axis: Axis | None = None,
+        alt: str = "",
         seconds: float = 0.8,
     ):
         runs = runs if isinstance(runs, dict) else {(): runs}
@@ -46,7 +48,7 @@ class Scene:
         self.parameters = {name: list(v) for name, v in (parameters or {}).items()}
         self.at = at or {name: values[0] for name, values in self.parameters.items()}
         self.size, self.axis = (WIDTH, height), axis
-        self.source, self.seconds = source, seconds
+        self.source, self.alt, self.seconds = source, alt, seconds
 
     @property
     def moments(self):
@@ -87,15 +89,22 @@ def page(scene: Scene) -> str:
     """The picture of the last moment, and the script that replaces it."""
     last = scene.moments[-1]
     still = svg.picture(scene, last)
-    alt = f"{last.title.rstrip('.')}. {scene.source.rstrip('.')}."
+    texts = last.title, scene.alt, scene.source
+    alt = " ".join(f"{text.rstrip('.')}." for text in texts if text)
     picture = f"data:image/svg+xml,{quote(still, safe=_SAFE)}"
     image = f'<img alt="{escape(alt)}" src="{picture}" style="{_IMAGE}">'
     data = _json(payload(scene))
     style = _json(f"{svg.style()}\n{svg.read('scene.css')}")
     place = "document.currentScript?.previousElementSibling"
-    script = f"{svg.read('scene.js').strip()}({place},{data},{style})"
+    script = f"{_program()}({place},{data},{style})"
     surface = f'<div style="{figure.SURFACE}">{image}</div>'
     return f"<div>{surface}</div><script>{script}</script>"
+
+
+def _program():
+    """The script without its comments, for each figure brings its own."""
+    lines = map(str.strip, svg.read("scene.js").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _json(value):
@@ -159,7 +168,8 @@ def _changes(moments, states):
 
 
 def _numbers(item):
-    return [float(f"{number:.5g}") for number in item[1:5]]
+    numbers = (float(f"{number:.5g}") for number in item[1:5])
+    return [int(number) if number.is_integer() else number for number in numbers]
 
 
 def _value(value):

@@ -14,6 +14,8 @@ from course_lib.colors import (
 )
 from course_lib.scenes.items import label
 
+_THIN = 1.2  # so that an event of no length is seen
+_LINE = 18
 HEAD = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"'
 
 
@@ -25,11 +27,16 @@ def style() -> str:
     for role, color in colors.items():
         name = class_name(role)
         rules.append(
-            f".{name} rect{{fill:{color};stroke:{edge(color)}}}"
+            f".{name} rect{{fill:{color};stroke:{_edge(color)}}}"
             f".{name} text{{fill:{text_color(color)}}}.{name} path{{stroke:{color}}}"
-            f".{name}.many path{{fill:{color};stroke:none}}"
         )
     return "\n".join(rules)
+
+
+def _edge(color):
+    """What parts neighbours of one colour: the ground, or of a light one its shade."""
+    shade = edge(color)
+    return "var(--ground,#fff)" if shade == "#ffffff" else shade
 
 
 def class_name(role: str) -> str:
@@ -45,27 +52,29 @@ def read(name: str) -> str:
 def picture(scene, moment) -> str:
     """A moment as an SVG document in a light theme, with title and source."""
     (width, height), axis = scene.size, scene.axis
-    lines = textwrap.wrap(moment.title, 84)
-    top = 18 * len(lines) + 4
-    whole = f"0 {-top} {width:g} {height + top + 18:g}"
-    parts = [f'<svg {HEAD} viewBox="{whole}" width="{width:g}"']
-    parts.append(f' height="{height + top + 18:g}"><style>{style()}</style>')
-    for number, text in enumerate(lines):
-        text = label("title", (0, 18 * number + 10 - top), text, role="label strong")
-        parts.append(_drawn(text))
-    parts.append(
-        _drawn(label("source", (0, height + 8), scene.source, role="label soft"))
-    )
+    titles, sources = textwrap.wrap(moment.title, 84), textwrap.wrap(scene.source, 98)
+    top, below = _LINE * len(titles) + 4, _LINE * len(sources)
+    box = f"0 {-top} {width:g} {height + top + below:g}"
+    size = f'width="{width:g}" height="{height + top + below:g}"'
+    parts = [f'<svg {HEAD} viewBox="{box}" {size}><style>{style()}</style>']
+    parts += _lines(titles, 10 - top, "label strong")
+    parts += _lines(sources, height + 8, "label soft")
     parts += [_tick(time, axis) for time in ticks(axis)] if axis else []
     bare = {}  # many events without a text take one path
     for item in moment.items:
         placed = axis.place(item) if axis else item
         placed = placed._replace(text=_fitting(placed))
         if is_event(item) and not placed.text:
-            bare.setdefault(item.role, []).append(placed)
+            bare.setdefault((item.role, item.h), []).append(placed)
         else:
             parts.append(_drawn(placed))
-    return "".join([*parts, *map(_path, bare, bare.values()), "</svg>"])
+    return "".join([*parts, *map(_path, bare.values()), "</svg>"])
+
+
+def _lines(texts, y, role):
+    """Texts below each other, the first at the height `y`."""
+    for number, text in enumerate(texts):
+        yield _drawn(label("line", (0, y + _LINE * number), text, role=role))
 
 
 def is_event(item) -> bool:
@@ -100,13 +109,14 @@ def _tick(time, axis):
     )
 
 
-def _path(role, items):
-    """Rectangles of one role as one path."""
-    corners = "".join(
-        f"M{m.x:.1f} {m.y:.1f}h{max(1.2, m.w):.1f}v{m.h:.1f}h{-max(1.2, m.w):.1f}z"
-        for m in items
+def _path(items):
+    """Bars of one role and height as one path, a stroke as wide as they are high."""
+    role, high = items[0].role, items[0].h
+    strokes = "".join(
+        f"M{i.x:.4g} {i.y + high / 2:.4g}h{max(_THIN, i.w):.3g}" for i in items
     )
-    return f'<g class="{escape(role)} many"><path d="{corners}"/></g>'
+    path = f'<path d="{strokes}" style="stroke-width:{high:g}"/>'
+    return f'<g class="{escape(role)}">{path}</g>'
 
 
 def _drawn(item):

@@ -1,0 +1,244 @@
+"""The timeline of a trace, to point at, to zoom into, to step through in time."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from course_lib.colors import ROLE_COLORS
+from course_lib.errors import UsageError
+from course_lib.plots.timeline import captions
+from course_lib.scenes.bars import bars_of
+from course_lib.scenes.items import TIMED, Axis, Item, Moment, label
+from course_lib.scenes.scene import WIDTH, Scene
+from course_lib.scenes.svg import class_name
+from course_lib.text import many, rank_name, rank_noun, size, unit_of
+from course_lib.tracing.events import Event, Trace
+
+_LEFT, _LANE = 84, 15
+_ROWS = 48
+_STOPS = 40
+_DOES = {"communicate": "communicates", "wait": "waits"}
+
+
+def timeline(trace: Trace | Mapping[str, Trace]) -> Scene:
+    """One row per rank as in `cl.plot_timeline`; or several runs, one above the other.
+
+    `trace` holds events in seconds; each run of a dict such as `{"by hand": run.trace,
+    "DDP": other.trace}` starts at its own first event. Where there are more events than
+    a figure can hold, short neighbours of one kind stand as one, and a note says so.
+
+    Errors: `UsageError` where there is no event, or one without a time (nan).
+    """
+    runs = trace if isinstance(trace, Mapping) else {"": trace}
+    if not runs:
+        raise UsageError("there is no trace to draw: give one, or a dict of them")
+    runs = {str(name): _shifted(run, name) for name, run in runs.items()}
+    bars, rows = bars_of(runs), _rows(runs)
+    span = max(run.span for run in runs.values()) or 1e-6
+    scale, unit = unit_of(span)
+    axis = _axis(rows, span * scale, unit)
+    still = [*_legend(bars), *_names(rows, unit), *_items(bars, rows, scale)]
+    moments = [
+        Moment(
+            f"{time * scale:.3g} {unit}: {_doing(bars, runs, time)}.",
+            (*still, *_cover(time * scale, axis)),
+        )
+        for time in _stops(bars, span)
+    ]
+    title, alt = _captions(runs)
+    return Scene(
+        [*moments, Moment(title, tuple(still))],
+        height=axis.bottom + 24,
+        axis=axis,
+        alt=alt,
+        source=_source(runs, bars, rows),
+        seconds=0.5,
+    )
+
+
+def _shifted(run, name):
+    """The events of a run, the first of them at 0."""
+    named = f"{name}: " if name else ""
+    if run is None:
+        raise UsageError(f"{named}there is no trace to draw: launch with trace=True")
+    if not len(run):
+        raise UsageError(
+            f"{named}the trace holds no events: the ranks did nothing with tensors"
+            " while it was recorded, or the window that was chosen is empty"
+        )
+    for event in run:
+        if not (math.isfinite(event.start) and math.isfinite(event.stop)):
+            who, when = rank_name(event.rank), f"{event.start} to {event.stop}"
+            raise UsageError(f"{named}{event.name} of {who} has no time: {when}")
+    zero = run.events[0].start
+    return Trace(tuple(_earlier(event, zero) for event in run), run.source)
+
+
+def _earlier(event, zero):
+    start, stop = event.start - zero, max(event.start, event.stop) - zero
+    return Event(event.rank, event.kind, event.name, start, stop, event.bytes)
+
+
+# --- rows
+
+
+class _Row(NamedTuple):
+    """The place of a rank of a run; or of the run's name, then `rank` is None."""
+
+    run: str
+    rank: int | str | None
+    y: float
+    high: float
+
+
+def _rows(runs):
+    rows, y = [], 28
+    high = 2 * _LANE + 2
+    for name, run in runs.items():
+        if name:
+            rows.append(_Row(name, None, y, 18))
+            y += 18
+        for rank in run.ranks[: _ROWS // len(runs)]:
+            rows.append(_Row(name, rank, y, high))
+            y += high + 6
+    return rows
+
+
+def _axis(rows, length, unit):
+    """From just before the first event to just after the last, so that edges show."""
+    return Axis(
+        left=_LEFT,
+        width=WIDTH - _LEFT - 10,
+        top=24,
+        bottom=rows[-1].y + rows[-1].high + 4,
+        start=-0.005 * length,
+        length=1.01 * length,
+        unit=unit,
+    )
+
+
+def _names(rows, unit):
+    for number, (run, rank, y, high) in enumerate(rows):
+        text, role = (
+            (run, "label strong") if rank is None else (rank_name(rank), "label")
+        )
+        yield label(f"row {number}", (0, y + high / 2), text, role=role)
+    bottom = rows[-1].y + rows[-1].high
+    yield label("unit", (0, bottom + 16), f"time ({unit})", role="label soft")
+
+
+def _legend(bars):
+    """A swatch and a name for each role that occurs."""
+    roles = {bar.role for row in bars.values() for bar in row}
+    x = _LEFT
+    for name in ROLE_COLORS:
+        if name in roles:
+            yield Item(f"swatch {name}", x, 5, 11, 11, class_name(name))
+            yield label(f"legend {name}", (x + 16, 11), name)
+            x += 16 + 6.6 * len(name) + 14
+
+
+def _items(bars, rows, scale):
+    places = {(row.run, row.rank): row.y for row in rows}
+    return [
+        _item(bar, f"{run} {number}", y=places[run, bar.rank], scale=scale)
+        for run in bars
+        for number, bar in enumerate(bars[run])
+        if (run, bar.rank) in places
+    ]
+
+
+def _item(bar, name, *, y, scale):
+    what, load = ", ".join(bar.names), f", {size(bar.bytes)}" if bar.bytes else ""
+    text = what
+    if bar.count > 1:
+        text = many(bar.count, "call")
+        what = f"{text} ({what}{' …' * (bar.count > len(bar.names))})"
+    role = f"event {TIMED} {class_name(bar.role)}"
+    place = bar.start * scale, y + _lower(bar) * (_LANE + 2)
+    tip = f"{rank_name(bar.rank)}: {what}{load}"
+    return Item(name, *place, (bar.stop - bar.start) * scale, _LANE, role, text, tip)
+
+
+def _lower(bar):
+    """Whether it stands in the lower half of a row."""
+    return bar.role in _DOES
+
+
+# --- time
+
+
+def _stops(bars, length) -> list[float]:
+    """Moments at which something begins or ends, not too near to each other."""
+    each = (bar for row in bars.values() for bar in row)
+    stops = [0.0]
+    for time in sorted({time for bar in each for time in (bar.start, bar.stop)}):
+        if time - stops[-1] >= length / _STOPS:
+            stops.append(time)
+    return stops
+
+
+def _cover(time, axis) -> Iterator[Item]:
+    """A veil over what comes after `time`, and a line."""
+    high, left = axis.bottom - axis.top, axis.start + axis.length - time
+    yield Item("veil", time, axis.top, left, high, f"veil {TIMED}")
+    yield Item("now", time, axis.top, 0, high, f"now line {TIMED}")
+
+
+def _doing(bars, runs, time):
+    """What the ranks of each run do just after a time."""
+    parts = []
+    for name, run in runs.items():
+        verbs = {rank: _verb(bars[name], rank, time) for rank in run.ranks}
+        parts.append(f"{name}: {_told(verbs)}" if name else _told(verbs))
+    return "; ".join(parts)
+
+
+def _told(verbs):
+    """One by one, or where there are many, how many do the same."""
+    if len(verbs) <= 4:
+        return ", ".join(f"{rank_name(rank)} {verb}" for rank, verb in verbs.items())
+    counts = Counter(verbs.values()).most_common()
+    noun = rank_noun(next(iter(verbs)))
+    return ", ".join(f"{many(count, noun)}: {verb}" for verb, count in counts)
+
+
+def _verb(bars, rank, time):
+    roles = {b.role for b in bars if b.rank == rank and b.start <= time < b.stop}
+    verbs = [_DOES[role] for role in _DOES if role in roles]
+    work = [role for role in ROLE_COLORS if role in roles and role not in _DOES]
+    if work:
+        verbs.insert(
+            0, "computes" if work[0] == "other compute" else f"computes {work[0]}"
+        )
+    nothing = "is idle" if isinstance(rank, str) else "is between events"
+    return " and ".join(verbs) or nothing
+
+
+# --- words
+
+
+def _captions(runs):
+    """Title and alt text: of one run as in the still figure, of several their times."""
+    if len(runs) == 1:
+        title, alt = captions(*runs.values())
+        return title.replace("\n", ". "), alt
+    times = []
+    for name, run in runs.items():
+        scale, unit = unit_of(run.span or 1e-6)
+        times.append(f"{name} {run.span * scale:.3g} {unit}")
+    return ", ".join(times), ""
+
+
+def _source(runs, bars, rows):
+    """Where the times come from, and what was left out of the figure."""
+    notes = dict.fromkeys(run.source for run in runs.values())
+    events, shown = (sum(map(len, them.values())) for them in (runs, bars))
+    if shown < events:
+        notes[f"{events:,} events as {shown:,}: short neighbours stand as one"] = None
+    ranks = sum(len(run.ranks) for run in runs.values())
+    drawn = sum(row.rank is not None for row in rows)
+    if drawn < ranks:
+        notes[f"{drawn} of {ranks} rows are drawn"] = None
+    return "; ".join(filter(None, notes))
