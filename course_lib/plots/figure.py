@@ -14,7 +14,7 @@ WIDTH = 6.4  # in
 ACROSS = 6.1  # in, what margins leave of it
 NUMBERS = "{x:,.10g}"  # on axes: plain, thousands with commas
 # in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
-SURFACE = (
+_SURFACE = (
     "display:inline-block;border-radius:6px;max-width:100%;"
     "background:color-mix(in srgb, white 84%, var(--jp-layout-color1, white))"
 )
@@ -134,7 +134,7 @@ def _bundle(figure, include=None, exclude=None):
     png = print_figure(figure, base64=True)
     source = f"data:image/png;base64,{png}"
     image = f'<img alt="{html.escape(alt)}" style="{_MIX}" src="{source}">'
-    page = f'<div style="{SURFACE}">{image}</div>'
+    page = f'<div style="{_SURFACE}">{image}</div>'
     return {"text/html": page}, {"image/png": {"alt": alt}}
 
 

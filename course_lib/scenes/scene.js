@@ -21,7 +21,6 @@
 
   // the host of a shadow: the page's own styles do not reach in, nor ours out
   const host = document.createElement("div");
-  host.dataset.lmSuppressShortcuts = "true"; // JupyterLab's keys, while the focus is here
   const root = host.attachShadow({ mode: "open" });
   make(root, "style", {}, style);
   const body = make(root, "div", { class: "scene", role: "group", "aria-label": image.alt });
@@ -110,6 +109,7 @@
   // --- moments
 
   const chosen = scene.parameters.map((parameter) => parameter.at);
+  let read = null; // the item that is pointed at
   let moment = 0, shown = new Map(), timer = null;
   const run = () => scene.runs[scene.parameters.reduce(
     (at, parameter, i) => at * parameter.values.length + chosen[i], 0)];
@@ -129,6 +129,7 @@
     for (const id of shown.keys())
       if (!now.has(id)) elements.get(id).group.setAttribute("class", "gone");
     shown = now;
+    point(now.has(read) ? read : null);
     title.textContent = words[moments[moment][0]];
     steps.max = moments.length - 1;
     steps.value = moment;
@@ -185,7 +186,6 @@
 
   // --- reading and zooming
 
-  let read = null;
   const point = (id) => {
     if (read !== null && elements.has(read)) elements.get(read).group.removeAttribute("data-read");
     read = id;

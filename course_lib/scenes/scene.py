@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from course_lib.display import in_notebook
 from course_lib.errors import UsageError
-from course_lib.plots import figure
 from course_lib.scenes import svg
 from course_lib.scenes.items import Axis, checked
 
@@ -97,8 +96,7 @@ def page(scene: Scene) -> str:
     style = _json(f"{svg.style()}\n{svg.read('scene.css')}")
     place = "document.currentScript?.previousElementSibling"
     script = f"{_program()}({place},{data},{style})"
-    surface = f'<div style="{figure.SURFACE}">{image}</div>'
-    return f"<div>{surface}</div><script>{script}</script>"
+    return f"<div>{image}</div><script>{script}</script>"
 
 
 def _program():

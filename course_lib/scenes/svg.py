@@ -57,6 +57,8 @@ def picture(scene, moment) -> str:
     box = f"0 {-top} {width:g} {height + top + below:g}"
     size = f'width="{width:g}" height="{height + top + below:g}"'
     parts = [f'<svg {HEAD} viewBox="{box}" {size}><style>{style()}</style>']
+    # where no script runs, nothing tells the picture of a dark page
+    parts.append(f'<rect y="{-top}" width="100%" height="100%" fill="#fff"/>')
     parts += _lines(titles, 10 - top, "label strong")
     parts += _lines(sources, height + 8, "label soft")
     parts += [_tick(time, axis) for time in ticks(axis)] if axis else []
