@@ -5,20 +5,20 @@ from typing import NamedTuple
 from course_lib.colors import role
 from course_lib.tracing.events import Trace
 
-MOST = 560  # with what is read when pointing at them, some 40 kB
+MOST = 340  # with what is read when pointing at them, some 40 kB
 
 
 class Bar(NamedTuple):
     """One event, or `count` neighbours that are too short to be seen apart.
 
-    Times in seconds; `names` has three of theirs at most.
+    Times in seconds; `name` is that of the first.
     """
 
     rank: int | str
     role: str
     start: float
     stop: float
-    names: tuple[str, ...]
+    name: str
     bytes: int
     count: int = 1
 
@@ -41,7 +41,7 @@ def bars_of(runs: dict[str, Trace], most: int = MOST) -> dict[str, list[Bar]]:
 def _bar(event):
     kind = role(event.kind, event.name)
     times = event.start, event.stop
-    return Bar(event.rank, kind, *times, (event.name,), event.bytes)
+    return Bar(event.rank, kind, *times, event.name, event.bytes)
 
 
 def _joined(bars, apart):
@@ -60,10 +60,8 @@ def _joined(bars, apart):
 
 
 def _both(one, other):
-    names = tuple(dict.fromkeys((*one.names, *other.names)))[:3]
     return one._replace(
         stop=max(one.stop, other.stop),
-        names=names,
         bytes=one.bytes + other.bytes,
         count=one.count + other.count,
     )

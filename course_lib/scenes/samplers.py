@@ -2,42 +2,51 @@
 
 from torch.utils.data import DistributedSampler
 
+from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
+from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import many
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
 _LEFT, _TOP = 70, 62
+_MOST = 32  # with two digits on a card
 
 
-def dealing(
-    *, samples=(10,), ranks=(4,), shuffle=(False,), drop_last=(False,)
-) -> Scene:
+def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     """Which rank reads which sample: torch's own `DistributedSampler` deals.
 
-    Each argument is the list of values that a slider offers, the first one shown
-    first: `dealing(samples=[10, 12], ranks=[4, 2, 3], drop_last=[False, True])`. What
-    is dealt a second time, to fill up, has a dashed outline. Seed 0, epoch 0.
+    Each argument is a value, or a list for a slider; its first value is shown first:
+    `dealing(samples=10, ranks=[4, 2, 3], drop_last=[False, True])`. What is dealt a
+    second time, to fill up, has a dashed outline. Seed 0, epoch 0.
+
+    Errors: `UsageError` for fewer than one sample or rank, or an empty list.
     """
-    options = {"samples": samples, "ranks": ranks}
-    options |= {"shuffle": shuffle, "drop_last": drop_last}
-    options = {name: list(values) for name, values in options.items()}
-    sliders = {name: sorted(values) for name, values in options.items()}
-    first = {name: values[0] for name, values in options.items()}
-    varying = {name: values for name, values in sliders.items() if len(values) > 1}
-
-    def moments(**values):
-        return _moments(**first | values)
-
-    height = _TOP + max(ranks) * (_CARD + 8) + 8
+    given = {"samples": samples, "ranks": ranks}
+    given |= {"shuffle": shuffle, "drop_last": drop_last}
+    values = {name: _values(name, value) for name, value in given.items()}
+    if max(values["samples"]) > _MOST:
+        raise UsageError(f"dealing draws {_MOST} samples at most")
+    first = {name: value[0] for name, value in values.items()}
+    several = {name: sorted(value) for name, value in values.items() if len(value) > 1}
     return varied(
-        moments,
-        varying,
-        at={name: first[name] for name in varying},
-        height=height,
+        lambda **chosen: _moments(**first | chosen),
+        several,
+        at={name: first[name] for name in several},
+        height=_row(max(values["ranks"])) + 8,
         source="computed by torch's DistributedSampler, seed 0, epoch 0",
         seconds=0.4,
     )
+
+
+def _values(name, given):
+    """One value or several, as a list."""
+    values = list(given) if isinstance(given, (list, tuple, range)) else [given]
+    if not values:
+        raise UsageError(f"dealing needs a number of {name}, or a list of some")
+    counts = [value for value in values if not isinstance(value, bool)]
+    if wrong := [value for value in counts if type(value) is not int or value < 1]:
+        raise UsageError(f"dealing needs {name} of 1 or more, not {wrong[0]!r}")
+    return values
 
 
 def _moments(*, samples, ranks, shuffle, drop_last):
@@ -78,27 +87,29 @@ def _last(samples, dealt, ranks):
 
 
 def _items(order, dealt, ranks):
+    """The rows of the ranks, cards that are dealt in them, the others above."""
+    wide = min(_CARD, (WIDTH - _LEFT) / len(order) - _GAP)
     yield label("deck", (0, 26), "samples")
     for rank in range(ranks):
-        y = _TOP + rank * (_CARD + 8)
+        y = _row(rank)
         yield label(f"rank {rank}", (0, y + _CARD / 2), f"rank {rank}")
-        yield Item(f"row {rank}", _LEFT - 6, y - 3, 640 - _LEFT, _CARD + 6, "box")
+        yield Item(f"row {rank}", _LEFT - 6, y - 3, WIDTH - _LEFT, _CARD + 6, "box")
     for place, sample in enumerate(order):
         if sample not in dealt:
-            x = _LEFT + place * (_CARD + _GAP)
-            yield _card(f"card {sample}", x, 12, role="card", sample=sample)
+            tip = f"sample {sample}: not dealt"
+            x = _LEFT + place * (wide + _GAP)
+            text = str(sample)
+            yield Item(f"card {sample}", x, 12, wide, _CARD, "card", text, tip)
     for number, sample in enumerate(dealt):
         turn, rank = divmod(number, ranks)
-        x = _LEFT + turn * (_CARD + _GAP)
-        y = _TOP + rank * (_CARD + 8)
         again = sample in dealt[:number]
         name = f"again {number}" if again else f"card {sample}"
         tip = f"sample {sample}: number {turn + 1} of rank {rank}"
         tip += ", which another rank reads, too" if again else ""
-        role = f"rank-{rank}{' again' * again}"
-        yield _card(name, x, y, role=role, sample=sample)._replace(tip=tip)
+        role = f"rank-{rank % 8}{' again' * again}"
+        place = _LEFT + turn * (wide + _GAP), _row(rank)
+        yield Item(name, *place, wide, _CARD, role, str(sample), tip)
 
 
-def _card(name, x, y, *, role, sample):
-    tip = f"sample {sample}: not dealt"
-    return Item(name, x, y, _CARD, _CARD, role, str(sample), tip)
+def _row(rank):
+    return _TOP + rank * (_CARD + 8)

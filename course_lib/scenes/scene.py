@@ -93,10 +93,16 @@ def page(scene: Scene) -> str:
     picture = f"data:image/svg+xml,{quote(still, safe=_SAFE)}"
     image = f'<img alt="{escape(alt)}" src="{picture}" style="{_IMAGE}">'
     data = _json(payload(scene))
-    style = _json(f"{svg.style()}\n{svg.read('scene.css')}")
+    style = _json(f"{svg.style(_all_items(scene))}\n{svg.read('scene.css')}")
     place = "document.currentScript?.previousElementSibling"
     script = f"{_program()}({place},{data},{style})"
     return f"<div>{image}</div><script>{script}</script>"
+
+
+def _all_items(scene):
+    for moments in scene.runs.values():
+        for moment in moments:
+            yield from moment.items
 
 
 def _program():

@@ -16,21 +16,24 @@ from course_lib.scenes.items import label
 
 _THIN = 1.2  # so that an event of no length is seen
 _LINE = 18
+# by the name of a role in CSS
+COLORS = {
+    name.replace(" ", "-"): color
+    for name, color in (ROLE_COLORS | MEMORY_COLORS).items()
+} | {f"rank-{number}": color for number, color in enumerate(RANK_COLORS)}
 HEAD = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"'
 
 
-def style() -> str:
-    """The looks of all roles: those of `items.css`, and the colours of the course."""
-    colors = ROLE_COLORS | MEMORY_COLORS
-    colors |= {f"rank-{i}": color for i, color in enumerate(RANK_COLORS)}
-    rules = [read("items.css")]
-    for role, color in colors.items():
-        name = class_name(role)
-        rules.append(
-            f".{name} rect{{fill:{color};stroke:{_edge(color)}}}"
-            f".{name} text{{fill:{text_color(color)}}}.{name} path{{stroke:{color}}}"
-        )
-    return "\n".join(rules)
+def style(items) -> str:
+    """The looks of items: those of `items.css`, and the colours of their roles."""
+    used = {role for item in items for role in item.role.split()}
+    rules = [
+        f".{name} rect{{fill:{color};stroke:{_edge(color)}}}"
+        f".{name} text{{fill:{text_color(color)}}}.{name} path{{stroke:{color}}}"
+        for name, color in COLORS.items()
+        if name in used
+    ]
+    return "\n".join([read("items.css"), *rules])
 
 
 def _edge(color):
@@ -56,21 +59,21 @@ def picture(scene, moment) -> str:
     top, below = _LINE * len(titles) + 4, _LINE * len(sources)
     box = f"0 {-top} {width:g} {height + top + below:g}"
     size = f'width="{width:g}" height="{height + top + below:g}"'
-    parts = [f'<svg {HEAD} viewBox="{box}" {size}><style>{style()}</style>']
+    parts = [f'<svg {HEAD} viewBox="{box}" {size}><style>{style(moment.items)}</style>']
     # where no script runs, nothing tells the picture of a dark page
     parts.append(f'<rect y="{-top}" width="100%" height="100%" fill="#fff"/>')
     parts += _lines(titles, 10 - top, "label strong")
     parts += _lines(sources, height + 8, "label soft")
     parts += [_tick(time, axis) for time in ticks(axis)] if axis else []
-    bare = {}  # many events without a text take one path
+    bars = {}
     for item in moment.items:
         placed = axis.place(item) if axis else item
-        placed = placed._replace(text=_fitting(placed))
-        if is_event(item) and not placed.text:
-            bare.setdefault((item.role, item.h), []).append(placed)
+        if is_event(item):
+            bars.setdefault((item.role, item.h), []).append(placed)
         else:
             parts.append(_drawn(placed))
-    return "".join([*parts, *map(_path, bare.values()), "</svg>"])
+    # what is no event, such as a line of time, stands behind and beside them
+    return "".join([*parts, *map(_bars, bars.values()), "</svg>"])
 
 
 def _lines(texts, y, role):
@@ -111,14 +114,18 @@ def _tick(time, axis):
     )
 
 
-def _path(items):
-    """Bars of one role and height as one path, a stroke as wide as they are high."""
+def _bars(items):
+    """Bars of one role and height: a path, with a stroke as wide as they are high."""
     role, high = items[0].role, items[0].h
-    strokes = "".join(
-        f"M{i.x:.4g} {i.y + high / 2:.4g}h{max(_THIN, i.w):.3g}" for i in items
-    )
-    path = f'<path d="{strokes}" style="stroke-width:{high:g}"/>'
-    return f'<g class="{escape(role)}">{path}</g>'
+    strokes, texts = [], []
+    for item in items:
+        y = f"{item.y + high / 2:.4g}"
+        strokes.append(f"M{item.x:.4g} {y}h{max(_THIN, item.w):.3g}")
+        if text := _fitting(item):
+            x = item.x + item.w / 2
+            texts.append(f'<text x="{x:.4g}" y="{y}">{escape(text)}</text>')
+    path = f'<path d="{"".join(strokes)}" style="stroke-width:{high:g}"/>'
+    return f'<g class="{escape(role)}">{path}{"".join(texts)}</g>'
 
 
 def _drawn(item):

@@ -17,7 +17,7 @@ from course_lib.tracing.events import Event, Trace
 
 _LEFT, _LANE = 84, 15
 _ROWS = 48
-_STOPS = 40
+_STOPS = 32
 _DOES = {"communicate": "communicates", "wait": "waits"}
 
 
@@ -150,15 +150,12 @@ def _items(bars, rows, scale):
 
 
 def _item(bar, name, *, y, scale):
-    what, load = ", ".join(bar.names), f", {size(bar.bytes)}" if bar.bytes else ""
-    text = what
-    if bar.count > 1:
-        text = many(bar.count, "call")
-        what = f"{text} ({what}{' …' * (bar.count > len(bar.names))})"
+    called, load = bar.name[:40], f", {size(bar.bytes)}" if bar.bytes else ""
+    what = called if bar.count == 1 else f"{bar.count:,} calls such as {called}"
     role = f"event {TIMED} {class_name(bar.role)}"
     place = bar.start * scale, y + _lower(bar) * (_LANE + 2)
-    tip = f"{rank_name(bar.rank)}: {what}{load}"
-    return Item(name, *place, (bar.stop - bar.start) * scale, _LANE, role, text, tip)
+    texts = called if bar.count == 1 else "", f"{rank_name(bar.rank)}: {what}{load}"
+    return Item(name, *place, (bar.stop - bar.start) * scale, _LANE, role, *texts)
 
 
 def _lower(bar):

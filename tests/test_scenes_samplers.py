@@ -1,0 +1,74 @@
+"""The scene that deals samples, against torch's own sampler."""
+
+import pytest
+from torch.utils.data import DistributedSampler
+
+from course_lib import scenes
+from course_lib.errors import UsageError
+
+
+def hands(moment, ranks):
+    """The samples of each rank in a moment, from where the cards lie."""
+    cards = [i for i in moment.items if i.role.startswith("rank-")]
+    rows = sorted({item.y for item in moment.items if item.id.startswith("row")})
+    of = {y + 3: rank for rank, y in enumerate(rows)}
+    dealt = [[] for _ in range(ranks)]
+    for card in sorted(cards, key=lambda card: card.x):
+        dealt[of[card.y]].append(int(card.text))
+    return dealt
+
+
+@pytest.mark.parametrize("samples", [1, 8, 10, 12])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_each_rank_gets_what_torch_deals(samples, ranks, shuffle, drop_last):
+    settings = {"shuffle": shuffle, "drop_last": drop_last}
+    scene = scenes.dealing(samples=samples, ranks=ranks, **settings)
+    expected = [
+        list(DistributedSampler(range(samples), ranks, rank, **settings))
+        for rank in range(ranks)
+    ]
+    assert hands(scene.moments[-1], ranks) == expected
+
+
+def test_a_card_is_dealt_at_a_time_and_stays_itself():
+    moments = scenes.dealing(samples=10, ranks=4).moments
+    lying = [sum(i.role.startswith("rank-") for i in m.items) for m in moments]
+    assert lying == [*range(13), 12]
+    assert {"card 3"} < {item.id for item in moments[0].items}
+    assert {"card 3"} < {item.id for item in moments[-1].items}
+
+
+def test_what_is_dealt_twice_is_marked_and_counted():
+    last = scenes.dealing(samples=10, ranks=4).moments[-1]
+    again = [item.text for item in last.items if "again" in item.role]
+    assert again == ["0", "1"] and last.title == "4 ranks read 3 samples each, 2 twice."
+
+
+def test_what_is_left_out_stays_in_its_place():
+    last = scenes.dealing(samples=10, ranks=4, drop_last=True).moments[-1]
+    assert [item.text for item in last.items if item.role == "card"] == ["8", "9"]
+    assert last.title.endswith("2 left out.")
+
+
+def test_the_first_value_is_shown_first_and_sliders_are_in_order():
+    scene = scenes.dealing(samples=[10, 8], ranks=[4, 2, 3], drop_last=[False, True])
+    assert scene.at == {"samples": 10, "ranks": 4, "drop_last": False}
+    assert scene.parameters["ranks"] == [2, 3, 4]
+    assert len(scene.runs) == 12 and len(scene._repr_html_()) < 60_000
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"samples": 0},
+        {"ranks": [2, 0]},
+        {"samples": []},
+        {"ranks": 2.5},
+        {"samples": 33},
+    ],
+)
+def test_what_cannot_be_dealt_is_a_sentence(bad):
+    with pytest.raises(UsageError, match="dealing"):
+        scenes.dealing(**{"samples": 4, "ranks": 2} | bad)

@@ -1,0 +1,157 @@
+"""The scene of a trace: its bars, its moments in time, and traces that are odd."""
+
+import json
+import random
+
+import pytest
+
+from course_lib import scenes
+from course_lib.errors import UsageError
+from course_lib.scenes import bars
+from course_lib.scenes.scene import payload
+from course_lib.tracing.events import Event, Trace
+
+STEP = (
+    Event(0, "compute", "forward", 5.0, 5.1),
+    Event(0, "compute", "backward", 5.1, 5.3),
+    Event(0, "communicate", "all_reduce", 5.2, 5.4, 4_200_000),
+    Event(1, "compute", "backward", 5.0, 5.2),
+    Event(1, "wait", "all_reduce", 5.2, 5.4),
+)
+
+
+def trace(*events, source="measured: 2 ranks"):
+    return Trace(tuple(events), source)
+
+
+def events_of(scene):
+    return [i for i in scene.moments[-1].items if "event" in i.role]
+
+
+def noise(count, ranks=2):
+    """Events of all kinds, as from a long run."""
+    chance = random.Random(0)
+    kinds = ("compute", "communicate", "wait")
+    for number in range(count):
+        start = chance.random() * 100
+        long = 20 if number % 1000 == 0 else chance.random() / 1000
+        yield Event(
+            number % ranks,
+            chance.choice(kinds),
+            f"op {number % 50}",
+            start,
+            start + long,
+            8,
+        )
+
+
+def test_each_event_is_a_bar_in_the_row_of_its_rank():
+    shown = events_of(scenes.timeline(trace(*STEP)))
+    rows = {item.y for item in shown}
+    assert len(shown) == 5 and len(rows) == 4  # two lanes for each of two ranks
+    [first] = [item for item in shown if item.text == "forward"]
+    assert (first.x, first.w) == (0, pytest.approx(100)) and "forward" in first.role
+
+
+def test_what_is_read_names_rank_event_and_bytes():
+    tips = [item.tip for item in events_of(scenes.timeline(trace(*STEP)))]
+    assert "rank 0: all_reduce, 4.2 MB" in tips and "rank 1: backward" in tips
+
+
+def test_a_moment_says_what_each_rank_does_and_covers_what_comes_later():
+    moments = scenes.timeline(trace(*STEP)).moments
+    titles = [moment.title for moment in moments]
+    assert titles[0] == "0 ms: rank 0 computes forward, rank 1 computes backward."
+    assert "200 ms: rank 0 computes backward and communicates, rank 1 waits." in titles
+    veils = [i.x for m in moments[:-1] for i in m.items if i.id == "veil"]
+    assert veils == sorted(veils) and len({*veils}) == len(moments) - 1
+    assert not [i for i in moments[-1].items if i.id == "veil"]
+
+
+def test_the_last_title_is_that_of_the_still_figure():
+    last = scenes.timeline(trace(*STEP)).moments[-1].title
+    assert last.startswith("2 ranks, 400 ms: rank 0 computes 75 % of the time")
+
+
+def test_two_runs_begin_at_one_moment_on_one_scale():
+    late = (
+        e.__class__(e.rank, e.kind, e.name, e.start + 90, e.stop + 91) for e in STEP
+    )
+    scene = scenes.timeline({"by hand": trace(*STEP), "DDP": trace(*late)})
+    first = {item.id.rpartition(" ")[0]: item.x for item in events_of(scene)[::-1]}
+    assert set(first) == {"by hand", "DDP"}
+    assert min(i.x for i in events_of(scene) if i.id.startswith("DDP")) == 0
+    assert scene.moments[-1].title == "by hand 400 ms, DDP 1.4 s"
+    assert scene.axis.unit == "s"
+
+
+def test_many_ranks_are_counted_in_words():
+    many = (Event(rank, "compute", "forward", 0, 1 + rank) for rank in range(6))
+    titles = [m.title for m in scenes.timeline(trace(*many)).moments]
+    assert titles[0] == "0 s: 6 ranks: computes forward."
+    assert titles[1] == "1 s: 5 ranks: computes forward, 1 rank: is between events."
+
+
+def test_a_hundred_thousand_events_are_thinned_with_a_note():
+    scene = scenes.timeline(trace(*noise(100_000)))
+    shown = events_of(scene)
+    assert 100 < len(shown) <= bars.MOST
+    assert (
+        f"100,000 events as {len(shown)}: short neighbours stand as one" in scene.source
+    )
+    assert len(scene._repr_html_()) < 60_000
+
+
+def test_thinning_keeps_what_is_long_and_counts_what_is_short():
+    events = trace(*noise(20_000))
+    [thin] = bars.bars_of({"": events}, 400).values()
+    assert sum(bar.count for bar in thin) == len(events)
+    assert sum(bar.bytes for bar in thin) == sum(event.bytes for event in events)
+    long = [event for event in events if event.duration > 10]
+    kept = {(bar.start, bar.stop) for bar in thin if bar.count == 1}
+    assert long and all((event.start, event.stop) in kept for event in long)
+
+
+def test_few_events_are_all_there():
+    [some] = bars.bars_of({"": trace(*noise(300))}).values()
+    assert len(some) == 300 and {bar.count for bar in some} == {1}
+
+
+@pytest.mark.parametrize("given", [None, Trace((), "measured"), {}])
+def test_without_events_there_is_a_sentence(given):
+    with pytest.raises(UsageError, match="no trace to draw|no events"):
+        scenes.timeline(given)
+
+
+def test_a_run_without_events_is_named():
+    with pytest.raises(UsageError, match="DDP: the trace holds no events"):
+        scenes.timeline({"by hand": trace(*STEP), "DDP": trace()})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_an_event_without_a_time_is_named(number):
+    bad = Event(1, "wait", "barrier", 5.0, number)
+    with pytest.raises(UsageError, match="barrier of rank 1 has no time: 5.0 to"):
+        scenes.timeline(trace(*STEP, bad))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Event(0, "compute", "one", 3.0, 4.0)],
+        [Event(0, "compute", "no length", 3.0, 3.0)],
+        [Event("vgpu:0", "wait", "backwards", 4.0, 3.0)],
+        [Event(0, "compute", "</script><b>&", 0, 1, 10**15), STEP[-1]],
+        [Event(0, "compute", "early", 0, 1e-9), Event(1, "compute", "late", 9e5, 1e6)],
+    ],
+)
+def test_an_odd_trace_is_harmless(events):
+    scene = scenes.timeline(trace(*events))
+    assert scene._repr_html_().count("</script>") == 1
+    json.dumps(payload(scene), allow_nan=False)
+
+
+def test_more_ranks_than_rows_are_told():
+    wide = (Event(rank, "compute", "forward", 0, 1) for rank in range(100))
+    scene = scenes.timeline(trace(*wide))
+    assert len(events_of(scene)) == 48 and "48 of 100 rows are drawn" in scene.source
