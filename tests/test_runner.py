@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course_lib.authoring import execute
+from course_lib.authoring import drawing, execute
 
 DRAW = "import matplotlib.pyplot as plt; plt.plot([1, 2]);"
 
@@ -42,6 +42,38 @@ def test_outputs_are_stale_once_the_code_has_changed(tmp_path):
     assert not execute.stale(saved)
     saved.cells[0].source = "1 + 2"
     assert execute.stale(saved)
+
+
+def test_outputs_are_stale_once_what_draws_them_has_changed(tmp_path, monkeypatch):
+    path, plot = notebook(tmp_path, "1 + 1"), tmp_path / "plot.py"
+    plot.write_text("old")
+    monkeypatch.setattr(drawing, "sources", lambda code: [plot] * ("1 + 1" in code))
+    execute.main(["--save", str(path)])
+    saved = nbformat.read(path, as_version=4)
+    assert not execute.stale(saved)
+    plot.write_text("new")
+    assert execute.stale(saved)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("train()", ""),
+        ("cl.plot_bars({})", "colors.py bars.py figure.py"),
+        (
+            "scenes.dealing(samples=4)",
+            "colors.py items.css items.py samplers.py scene.css scene.js scene.py"
+            " svg.py",
+        ),
+    ],
+)
+def test_what_draws_a_figure_is_what_its_code_names_and_what_that_imports(code, names):
+    assert [path.name for path in drawing.sources(code)] == names.split()
+
+
+def test_a_scene_of_a_trace_is_drawn_by_the_plot_of_it_too():
+    names = [path.name for path in drawing.sources("scenes.timeline(run.trace)")]
+    assert {"traces.py", "timeline.py", "bars.py"} < {*names}
 
 
 def test_a_failing_cell_is_reported_and_nothing_is_saved(tmp_path, capsys):

@@ -13,17 +13,22 @@ import tempfile
 import time
 from pathlib import Path
 
+from course_lib.authoring import drawing
 from course_lib.lessons.guess import NEXT_TIME
 
 _LARGEST = 450_000  # bytes of stored output: more would swamp a diff
 
 
 def fingerprint(notebook) -> str:
-    """A hash of the code cells, to tell which code the stored outputs belong to."""
+    """A hash of the code that the stored outputs belong to.
+
+    That is the code of the cells, and that of the plots and scenes which they show.
+    """
     code = "\n\0".join(
         cell.source for cell in notebook.cells if cell.cell_type == "code"
     )
-    return hashlib.sha256(code.encode()).hexdigest()[:16]
+    drawn = (path.read_bytes() for path in drawing.sources(code))
+    return hashlib.sha256(b"\0".join([code.encode(), *drawn])).hexdigest()[:16]
 
 
 def run(path: Path, *, timeout: float = 120.0):
@@ -121,7 +126,7 @@ def _code(notebook):
 
 
 def stale(notebook) -> bool:
-    """True if the stored outputs are older than the code cells."""
+    """True if the stored outputs are older than the code, or than what draws them."""
     return notebook.metadata.get("course_code") != fingerprint(notebook)
 
 
