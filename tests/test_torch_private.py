@@ -567,6 +567,13 @@ def kinds_of_work(devs):
     assert kinds == ["all_reduce", "broadcast", "barrier"]
 
 
+def assigned_buckets(devs):
+    """DDP's buckets are made elsewhere: the figure of buckets shows no gradients."""
+    sizes = [torch.empty(n, dtype=torch.uint8, device="meta") for n in (5, 3, 9, 1)]
+    assign = dist._compute_bucket_assignment_by_size
+    assert assign(sizes, [1, 10]) == ([[0], [1, 2], [3]], [1, 10, 10])
+
+
 def recorded_calls(devs):
     """The flight recorder writes in another way: stalls are not explained, and the
     collectives of a trace have no bytes."""
@@ -668,6 +675,7 @@ PROBES = {
             storage_keys,
         ),
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
+        assigned_buckets,
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
         unwrapped_modes,
         *(pinned_memory, current_device, replaced_classes, lazy_parameters),

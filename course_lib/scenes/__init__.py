@@ -5,6 +5,7 @@ import importlib
 # the scenes, each with the module that holds it, imported at first use
 _HOMES = {
     "timeline": "traces",
+    "buckets": "reducer",
     "dealing": "samplers",
 }
 __all__ = list(_HOMES)

@@ -15,7 +15,8 @@ class Item(NamedTuple):
     `x`, `y` is its upper left corner, `w`, `h` its size, in units of which a figure is
     640 wide. Roles are names of `colors` (`forward`, `rank-2`) and those of
     `items.css`: `box`, `label`, `place`, `arrow`, `line`, `dot`, `again`; several stand
-    beside each other. `tip` is what is read when somebody points at it.
+    beside each other; what is `gone` is not seen yet, and will move in from there.
+    `tip` is what is read when somebody points at it.
     """
 
     id: str

@@ -44,10 +44,13 @@
 
   // --- items
 
+  // another run may bring rows and veils: they lie below and above what is there
+  const layers = [0, 1, 2].map(() => make(picture, "g"));
+  const layer = (role) => /\bbox\b/.test(role) ? 0 : /\b(veil|now|limit)\b/.test(role) ? 2 : 1;
   const elements = new Map();
   const element = (state) => {
     if (elements.has(state.id)) return elements.get(state.id);
-    const group = make(picture, "g");
+    const group = make(layers[layer(state.role)], "g");
     const lined = /\b(line|arrow)\b/.test(state.role);
     const parts = {
       group, lined,

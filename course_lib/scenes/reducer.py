@@ -1,0 +1,285 @@
+"""Buckets of DDP's reducer: they fill while backward runs, and leave full."""
+
+import math
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from course_lib.errors import UsageError
+from course_lib.scenes.items import Axis, Item, Moment, label
+from course_lib.scenes.scene import Scene, varied
+from course_lib.text import many, size
+
+_LEFT, _WIDTH, _HIGH = 84, 552, 28
+_BACKWARD, _SENDING, _BUCKET = 8, 44, 134  # y of the rows
+_SUM, _TICKS = 88, 100
+_MIB = 2**20
+_DEFAULT = [_MIB, 25 * _MIB]  # DDP's own limits: the first bucket, all others
+_MOST = 40  # gradients, for a figure that can be read
+_NO_CAP = "expected MiB above 0, or None for DDP's default"
+_SOURCE = "modelled: backward 1 ms per MB; an all-reduce its latency, and 1 ms per MB"
+
+
+class Message(NamedTuple):
+    """The all-reduce of a bucket; from `start` to `stop`, in ms since backward began.
+
+    `gradients` are numbers in the order of backward, `limit` and `size` bytes.
+    """
+
+    gradients: list
+    limit: int
+    size: int
+    start: float
+    stop: float
+
+
+class Step(NamedTuple):
+    """Gradients with their bytes, when they are there (ms), and what is sent."""
+
+    sizes: list
+    ready: list
+    messages: list
+    latency: float
+
+    @property
+    def end(self):
+        """When all gradients are averaged, in ms."""
+        return self.messages[-1].stop
+
+    @property
+    def hidden(self):
+        """For how many ms something is sent while backward runs."""
+        ends = ((m.start, min(m.stop, self.ready[-1])) for m in self.messages)
+        return sum(max(0.0, stop - start) for start, stop in ends)
+
+
+def buckets(sizes, *, cap=(None,), latency=(0.5,)) -> Scene:
+    """How the gradients of a step fall into DDP's buckets, and when these leave.
+
+    `sizes` are bytes, in the order in which backward makes the gradients. The other
+    arguments are the values of a slider, the first one shown first: `cap` is DDP's
+    `bucket_cap_mb` in MiB, None its default; `latency` the ms that an all-reduce takes
+    however small it is. PyTorch's own function makes the buckets, as after DDP's first
+    step. Times are modelled: 1 ms per MB in backward, and again in an all-reduce.
+
+    Errors: `UsageError` for sizes, limits and times that are none; for more than 40
+    gradients.
+    """
+    sizes = _sizes(sizes)
+    if not cap or not latency:
+        raise UsageError("a slider needs a value: cap or latency has none")
+    caps = sorted((_limits(value), _cap_name(value)) for value in cap)
+    options = {
+        "cap (MiB)": list(dict.fromkeys(name for _, name in caps)),
+        "latency (ms)": sorted({_milliseconds(value) for value in latency}),
+    }
+    first = {"cap (MiB)": _cap_name(cap[0]), "latency (ms)": latency[0]}
+    limits = {name: limit for limit, name in caps}
+    steps = {
+        (name, late): step(sizes, limits[name], late)
+        for name in options["cap (MiB)"]
+        for late in options["latency (ms)"]
+    }
+    end = max(1.3 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
+    varying = {name: values for name, values in options.items() if len(values) > 1}
+    return varied(
+        lambda **values: _moments(steps[tuple((first | values).values())], end),
+        varying,
+        at={name: first[name] for name in varying},
+        axis=Axis(_LEFT, _WIDTH, 4, _TICKS, 0, end, "ms"),
+        height=_BUCKET + _HIGH + 26,
+        source=_SOURCE,
+    )
+
+
+# --- what DDP does
+
+
+def step(sizes, limits, latency) -> Step:
+    """When each gradient is there, and each bucket under way."""
+    ready = list(accumulate(count / 1e6 for count in sizes))
+    # private: DDP calls it too, and nothing public tells its buckets
+    tensors = [torch.empty(count, dtype=torch.uint8, device="meta") for count in sizes]
+    assigned, caps = dist._compute_bucket_assignment_by_size(tensors, limits)
+    messages, free = [], 0.0
+    for gradients, limit in zip(assigned, caps):
+        count = sum(sizes[i] for i in gradients)
+        start = max(free, ready[gradients[-1]])
+        free = start + latency + count / 1e6
+        messages.append(Message(gradients, limit, count, start, free))
+    return Step(sizes, ready, messages, latency)
+
+
+def _sizes(sizes):
+    sizes = list(sizes)
+    if not sizes:
+        raise UsageError("cannot fill buckets: there are no gradients")
+    if len(sizes) > _MOST:
+        there = many(len(sizes), "gradient")
+        raise UsageError(f"cannot show {there}: the figure has room for {_MOST}")
+    for count in sizes:
+        if not isinstance(count, int) or count < 0:
+            raise UsageError(
+                f"cannot fill buckets with {count!r}: expected the bytes of each "
+                "gradient, as parameter.nbytes says them"
+            )
+    return sizes
+
+
+def _limits(cap):
+    if cap is None:
+        return _DEFAULT
+    if not isinstance(cap, int | float) or not 0 < cap < math.inf:
+        raise UsageError(f"a bucket cannot have {cap!r} as its limit: {_NO_CAP}")
+    return [int(cap * _MIB)]
+
+
+def _cap_name(cap):
+    return "1, then 25" if cap is None else f"{cap:g}"
+
+
+def _milliseconds(latency):
+    if not isinstance(latency, int | float) or not 0 <= latency < math.inf:
+        raise UsageError(f"no all-reduce takes {latency!r} ms: expected 0 or more")
+    return latency
+
+
+# --- what is to be seen
+
+
+def _moments(step, end):
+    yield Moment("Backward begins, at the last layer.", _items(step, end))
+    come = 0
+    for number, message in enumerate(step.messages):
+        for _ in message.gradients:
+            come += 1
+            items = _items(step, end, come=come, left=number)
+            yield Moment(_coming(step, come, number), items)
+        items = _items(step, end, come=come, left=number + 1)
+        yield Moment(_leaving(step, come, number), items)
+    items = [*_items(step, end, come=come, left=number + 1, over=True)]
+    yield Moment(_last(step), [*items, *_sums(step, end)])
+
+
+def _coming(step, come, number):
+    bucket = step.messages[number]
+    held = sum(step.sizes[i] for i in bucket.gradients if i < come)
+    what = f"Gradient {come} of {len(step.sizes)} comes, {size(step.sizes[come - 1])}."
+    if held >= bucket.limit:
+        return f"{what} Bucket {number + 1} is full with {size(held)}."
+    return f"{what} Bucket {number + 1} holds {size(held)} of {size(bucket.limit)}."
+
+
+def _leaving(step, come, number):
+    message, now = step.messages[number], step.ready[come - 1]
+    what = f"ucket {number + 1} leaves as an all-reduce of {size(message.size)}"
+    after = ", after the one before" if message.start > now else ""
+    if come == len(step.sizes):
+        return f"Backward has ended, so b{what}{after}."
+    return f"B{what}{after or ', and backward goes on'}."
+
+
+def _last(step):
+    count, after = len(step.messages), step.end - step.ready[-1]
+    sends = f"{many(count, 'all-reduce')}, all done after {step.end:.1f} ms"
+    return f"{sends}: {after:.1f} ms after backward."
+
+
+def _items(step, end, *, come=0, left=0, over=False):
+    yield label("backward", (0, _BACKWARD + _HIGH / 2), "backward")
+    yield label("sending", (0, _SENDING + _HIGH / 2), "all-reduce")
+    yield label("ms", (0, _TICKS + 12), "ms")
+    for number in range(come):
+        yield _computed(step, number)
+    for number in range(left):
+        yield from _sent(step, number, end)
+    now = step.end if over else step.ready[come - 1] if come else 0.0
+    yield Item("veil", now, _SENDING - 1, end - now, _HIGH + 2, "timed veil")
+    if not over:
+        yield Item("now", now, 4, 0, _TICKS - 4, "timed now line")
+    if left < len(step.messages):
+        yield from _filling(step, come, left)
+
+
+def _computed(step, number):
+    count = step.sizes[number]
+    return Item(
+        f"computed {number}",
+        step.ready[number] - count / 1e6,
+        _BACKWARD,
+        count / 1e6,
+        _HIGH,
+        "timed event backward",
+        size(count),
+        f"backward: gradient {number + 1}, {size(count)}",
+    )
+
+
+def _sent(step, number, end):
+    """The latency, which is the same for all, and the gradients behind it."""
+    message, room = step.messages[number], (_SENDING, step.latency, _HIGH)
+    name = f"all-reduce {number + 1}"
+    text = _fitting(f"{step.latency:g} ms", step.latency * _WIDTH / end)
+    tip = f"{name}: {step.latency:g} ms of latency, then its gradients"
+    yield Item(name, message.start, *room, "timed card", text, tip)
+    x = message.start + step.latency
+    tip = f"{name}: {many(len(message.gradients), 'gradient')}, {size(message.size)}"
+    for i in message.gradients:
+        wide, text = step.sizes[i] / 1e6, size(step.sizes[i])
+        where = x, _SENDING, wide, _HIGH
+        yield Item(f"gradient {i}", *where, "timed event communicate", text, tip)
+        x += wide
+
+
+def _filling(step, come, number):
+    """The bucket that fills, and, not yet seen, the gradient that comes next."""
+    bucket = step.messages[number]
+    scale = _scale(step)
+    name, y = f"bucket {number + 1}", _BUCKET + _HIGH / 2
+    yield label("bucket", (0, y), name)
+    limit = min(bucket.limit * scale, _WIDTH)
+    yield Item("room", _LEFT, _BUCKET - 3, limit, _HIGH + 6, "box")
+    yield Item("limit", _LEFT + limit, _BUCKET - 6, 0, _HIGH + 12, "limit line")
+    full = f"full at {size(bucket.limit)}"
+    yield label("full", (_LEFT, _BUCKET + _HIGH + 14), full, role="label soft")
+    x = _LEFT
+    for i in bucket.gradients:
+        count = step.sizes[i]
+        where = x, _BUCKET, max(1.2, count * scale), _HIGH
+        if i < come:
+            text = _fitting(size(count), count * scale)
+            tip = f"gradient {i + 1}, {size(count)}, in {name}"
+            yield Item(f"gradient {i}", *where, "gradients", text, tip)
+        x += count * scale
+    if come < len(step.sizes):
+        next_, role = _computed(step, come), "timed event gone"
+        yield next_._replace(id=f"gradient {come}", role=role, tip="")
+
+
+def _sums(step, end):
+    """What is hidden behind backward, what is not, and the buckets side by side."""
+    stop, gap, after = step.ready[-1], 0.01 * end, step.end - step.ready[-1]
+    texts = f"hidden {step.hidden:.1f} ms", f"not hidden {after:.1f} ms"
+    yield Item("stop", stop, 4, 0, _TICKS - 4, "timed limit line")
+    yield Item("hidden", stop - gap, _SUM, 0, 0, "timed label end", texts[0])
+    yield Item("late", stop + gap, _SUM, 0, 0, "timed label", texts[1])
+    x, scale = _LEFT, _scale(step)
+    yield label("bucket", (0, _BUCKET + _HIGH / 2), "buckets")
+    for number, message in enumerate(step.messages, 1):
+        wide = max(1.2, message.size * scale)
+        text = _fitting(size(message.size), wide)
+        tip = f"bucket {number}: {many(len(message.gradients), 'gradient')}, "
+        tip += size(message.size)
+        where = x, _BUCKET, wide, _HIGH
+        yield Item(f"bucket {number}", *where, "gradients", text, tip)
+        x += wide
+
+
+def _scale(step):
+    return _WIDTH / (1.55 * sum(step.sizes) or 1)
+
+
+def _fitting(text, wide):
+    return text if 6.6 * len(text) + 4 < wide else ""
