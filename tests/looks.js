@@ -15,10 +15,14 @@
     });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  // scenes have a shadow root, whose host stands around it
+  const above = (element) => element.parentElement ?? element.getRootNode().host;
+  const all = (element) => [...element.querySelectorAll("*")].flatMap((inner) =>
+    inner.shadowRoot ? [inner, ...all(inner.shadowRoot)] : [inner]);
   // what stands behind an element, as it is painted
   const behind = (element) => {
     const layers = [];
-    for (let at = element; at; at = at.parentElement) {
+    for (let at = element; at; at = above(at)) {
       const color = parsed(getComputedStyle(at).backgroundColor);
       if (color[3] > 0) layers.push(color);
       if (color[3] === 1) break;
@@ -30,7 +34,9 @@
   const faults = [];
   for (const output of document.querySelectorAll(".jp-OutputArea-output")) {
     const room = output.getBoundingClientRect();
-    for (const element of output.querySelectorAll("*")) {
+    for (const element of all(output)) {
+      // what is drawn has colours of its own, which tests of plots compare
+      if (element.closest("svg, style")) continue;
       const own = [...element.childNodes].filter((n) => n.nodeType === 3);
       const text = own.map((n) => n.textContent).join("").trim();
       const box = element.getBoundingClientRect();
@@ -45,7 +51,7 @@
       if (!text || (error && colored)) continue;
       const style = getComputedStyle(element);
       let share = 1;
-      for (let at = element; at !== output; at = at.parentElement)
+      for (let at = element; at !== output; at = above(at))
         share *= getComputedStyle(at).opacity;
       const ground = behind(element);
       const color = parsed(style.color);

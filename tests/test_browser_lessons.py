@@ -19,6 +19,10 @@ from tests.browser import CHROMIUM
 from tests.test_lessons import ASKED, LESSONS
 
 QUESTION = re.compile(r"\?|\.")  # the question names the group of its buttons
+_ACTIVE = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget
+    return [content.activeCell.model.id, content.widgets.length]
+}"""
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 pytestmark = [
@@ -175,6 +179,24 @@ def test_sliders_have_names_and_bring_a_new_figure(lesson):
         # its value in words is what stands beside it, not the number of an item
         readout = panel.locator(".widget-readout").first.inner_text()
         assert first.get_attribute("aria-valuetext") == readout
+
+
+def test_scenes_live_and_their_keys_stay_in_them(lesson):
+    page = lesson.page
+    outputs = (output for cell in lesson.cells for output in cell.get("outputs", []))
+    pages = ("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
+    living = page.locator(".scene")
+    count = sum("previousElementSibling," in text for text in pages)
+    assert living.count() == count
+    for scene in living.all():
+        scene.locator("svg").focus()
+        titles, active = [], page.evaluate(_ACTIVE)
+        for key in ("End", "Home", "ArrowRight", "d", "d"):  # twice d deletes a cell
+            page.keyboard.press(key)
+            titles.append(scene.locator(".title").inner_text())
+        assert len({*titles}) > 1 and titles[-1] == titles[2]
+        assert page.evaluate(_ACTIVE) == active
+        page.keyboard.press("End")
 
 
 def sliders(panel):

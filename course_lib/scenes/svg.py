@@ -64,22 +64,27 @@ def picture(scene, moment) -> str:
     parts.append(f'<rect y="{-top}" width="100%" height="100%" fill="#fff"/>')
     parts += _lines(titles, 10 - top, "label strong")
     parts += _lines(sources, height + 8, "label soft")
-    parts += [_tick(time, axis) for time in ticks(axis)] if axis else []
+    parts += [tick(time, axis) for time in ticks(axis)] if axis else []
     bars = {}
-    for item in moment.items:
+    for item in sorted(moment.items, key=_layer):
         placed = axis.place(item) if axis else item
         if is_event(item):
             bars.setdefault((item.role, item.h), []).append(placed)
         else:
-            parts.append(_drawn(placed))
+            parts.append(drawn(placed))
     # what is no event, such as a line of time, stands behind and beside them
-    return "".join([*parts, *map(_bars, bars.values()), "</svg>"])
+    return "".join([*parts, *map(bar_path, bars.values()), "</svg>"])
 
 
 def _lines(texts, y, role):
     """Texts below each other, the first at the height `y`."""
     for number, text in enumerate(texts):
-        yield _drawn(label("line", (0, y + _LINE * number), text, role=role))
+        yield drawn(label("line", (0, y + _LINE * number), text, role=role))
+
+
+def _layer(item):
+    """Rows lie below all else, as in the script."""
+    return "box" not in item.role.split()
 
 
 def is_event(item) -> bool:
@@ -88,8 +93,8 @@ def is_event(item) -> bool:
 
 
 def _fitting(item):
-    """What stands in a item: of an event, what its length has room for."""
-    if not is_event(item) or 6.6 * len(item.text) + 4 <= item.w:
+    """What stands in an event: its text, or its number, or nothing, as room is."""
+    if 6.6 * len(item.text) + 4 <= item.w:
         return item.text
     last = item.text.rpartition(" ")[2]
     return last if last.isdecimal() and 6.6 * len(last) + 2 <= item.w else ""
@@ -105,7 +110,8 @@ def ticks(axis) -> list[float]:
     return [n * step for n in range(first, last + 1)]
 
 
-def _tick(time, axis):
+def tick(time, axis) -> str:
+    """A line of the ruler, with its number below."""
     x = axis.left + (time - axis.start) / axis.length * axis.width
     text = f"{float(f'{time:.10g}'):,.10g}"
     return (
@@ -114,7 +120,7 @@ def _tick(time, axis):
     )
 
 
-def _bars(items):
+def bar_path(items) -> str:
     """Bars of one role and height: a path, with a stroke as wide as they are high."""
     role, high = items[0].role, items[0].h
     strokes, texts = [], []
@@ -128,7 +134,8 @@ def _bars(items):
     return f'<g class="{escape(role)}">{path}{"".join(texts)}</g>'
 
 
-def _drawn(item):
+def drawn(item) -> str:
+    """One item that is no event, in its place."""
     roles = item.role.split()
     x, y, text = 0, 0, ""
     if {"line", "arrow"} & {*roles}:

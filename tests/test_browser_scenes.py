@@ -1,0 +1,196 @@
+"""The scenes that lessons have stored, where no kernel is: exported, and not trusted.
+
+That they live after a run, in both themes, is shown by test_browser_lessons.py.
+"""
+
+import re
+import xml.etree.ElementTree as tree
+from urllib.parse import unquote
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tests import browser as driven
+from tests.browser import CHROMIUM
+from tests.test_lessons import LESSONS
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
+    ),
+]
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+IS_SCENE = "currentScript?.previousElementSibling"
+# what is drawn, as (class, x, y, text), without the time axis
+_DRAWN = """svg => [...svg.querySelectorAll("g > g")].filter(
+    group => !/event|gone|tick/.test(group.getAttribute("class") ?? "gone")
+).map(group => {
+    const [x, y] = group.style.transform.match(/-?[\\d.]+/g).map(Number)
+    return [group.getAttribute("class"), x, y, group.querySelector("text").textContent]
+})"""
+
+
+def stored():
+    """Each scene in the outputs of the lessons: name, output."""
+    for path in LESSONS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            for output in cell.get("outputs", []):
+                if IS_SCENE in output.get("data", {}).get("text/html", ""):
+                    yield f"{path.stem[:3].strip('_')} {cell.id}", output
+
+
+SCENES = dict(stored())
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    """A notebook that holds all of them, as somebody sends it."""
+    cells = [
+        new_code_cell(f"# {name}", outputs=[output]) for name, output in SCENES.items()
+    ]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"scene-{number}"
+    path = tmp_path_factory.mktemp("scenes") / "scenes.ipynb"
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with driven.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def exported(notebook, browser):
+    """The notebook as a page of HTML, opened without a network."""
+    from nbconvert import HTMLExporter
+
+    text, _ = HTMLExporter().from_filename(str(notebook))
+    page = notebook.with_suffix(".html")
+    page.write_text(text, encoding="utf-8")
+    with browser.new_context(offline=True) as context:
+        shown = context.new_page()
+        shown.goto(page.as_uri(), wait_until="domcontentloaded")
+        yield shown
+
+
+def test_lessons_have_scenes():
+    assert len(SCENES) >= 10
+
+
+@pytest.mark.parametrize("name", SCENES)
+class TestExported:
+    @pytest.fixture
+    def scene(self, name, exported):
+        return exported.locator(".scene").nth([*SCENES].index(name))
+
+    def test_it_is_paused_at_its_last_moment(self, scene):
+        assert scene.get_by_role("button", name="play").inner_text() == "▶ Play"
+        number, count = scene.locator(".count").first.inner_text().split(" of ")
+        assert number == count
+
+    def test_it_draws_what_the_still_picture_shows(self, name, scene):
+        drawn = {tuple(row) for row in scene.locator("svg").evaluate(_DRAWN)}
+        rounded = {(role, f"{x:.3g}", f"{y:.3g}", text) for role, x, y, text in drawn}
+        assert rounded == of_picture(name)
+
+    def test_keys_step_and_the_title_follows(self, scene, exported):
+        picture, title = scene.locator("svg"), scene.locator(".title")
+        last = title.inner_text()
+        picture.focus()
+        exported.keyboard.press("Home")
+        first = title.inner_text()
+        exported.keyboard.press("ArrowRight")
+        assert scene.locator(".count").first.inner_text().startswith("2 of ")
+        exported.keyboard.press("ArrowLeft")
+        assert title.inner_text() == first
+        exported.keyboard.press("End")
+        assert title.inner_text() == last != first
+
+    def test_a_pointer_steps_plays_and_reads(self, scene):
+        scene.get_by_role("slider", name="step").fill("0")
+        first = scene.locator(".title").inner_text()
+        scene.get_by_role("button", name="one step on").click()
+        assert scene.locator(".count").first.inner_text().startswith("2 of ")
+        scene.get_by_role("button", name="one step back").click()
+        assert scene.locator(".title").inner_text() == first
+        scene.get_by_role("button", name="play").click()
+        assert scene.get_by_role("button", name="play").inner_text() == "❚❚ Pause"
+        scene.get_by_role("button", name="play").click()
+        assert scene.get_by_role("button", name="play").inner_text() == "▶ Play"
+
+    def test_what_is_pointed_at_is_read(self, scene, exported):
+        scene.locator("svg").focus()
+        exported.keyboard.press("End")
+        exported.keyboard.press("ArrowDown")
+        assert scene.locator(".tip").inner_text()
+
+    def test_each_slider_says_its_value_and_changes_the_scene(self, scene):
+        for line in scene.locator("label.bar").all():
+            slider, value = line.get_by_role("slider"), line.locator(".count")
+            now, most = slider.input_value(), slider.get_attribute("max")
+            before = scene.locator("svg").inner_html()
+            slider.fill("0" if now == most else most)
+            assert slider.get_attribute("aria-valuetext") == value.inner_text()
+            assert scene.locator("svg").inner_html() != before
+            slider.fill(now)
+
+
+def of_picture(name):
+    """What the picture of a scene holds that is no event, as `_DRAWN` tells it."""
+    page = SCENES[name].data["text/html"]
+    source = re.search('src="data:image/svg.xml,([^"]*)"', page)[1]
+    root, drawn = tree.fromstring(unquote(source)), set()
+    for group in list(root.iter(f"{NAMESPACE}g"))[number_of_lines(root) :]:
+        role, place = group.get("class"), group.get("transform")
+        if place and "event" not in role:
+            x, y = (
+                f"{float(n):.3g}" for n in re.findall(r"-?[\d.]+(?:e-?\d+)?", place)
+            )
+            text = group.find(f"{NAMESPACE}text")
+            drawn.add((role, x, y, "" if text is None else text.text))
+    return drawn
+
+
+def number_of_lines(root):
+    """How many groups at the head are title and source."""
+    groups = list(root.iter(f"{NAMESPACE}g"))
+    roles = [group.get("class") for group in groups]
+    lines = 0
+    while roles[lines] == "label strong":
+        lines += 1
+    while roles[lines] == "label soft":
+        lines += 1
+    return lines
+
+
+def test_nothing_moves_where_people_want_no_motion(browser, notebook, exported):
+    page = browser.new_page(reduced_motion="reduce")
+    page.goto(notebook.with_suffix(".html").as_uri(), wait_until="domcontentloaded")
+    moves = page.locator(".scene svg g g").first
+    assert moves.evaluate("group => getComputedStyle(group).transitionDuration") == "0s"
+    page.close()
+
+
+def test_every_scene_is_below_60_kB():
+    sizes = {name: len(output.data["text/html"]) for name, output in SCENES.items()}
+    assert not {name: size for name, size in sizes.items() if size >= 60_000}
+
+
+def test_in_a_notebook_that_is_not_trusted_the_pictures_stay(browser, notebook):
+    with driven.lab(notebook.parent) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/tree/{notebook.name}?reset")
+        page.locator(".jp-OutputArea img").first.wait_for()
+        driven.show_all(page)
+        images = page.locator(".jp-OutputArea img")
+        assert images.count() == len(SCENES) and page.locator(".scene").count() == 0
+        for image in images.all():
+            wide, alt = image.evaluate(
+                "i => i.decode().then(() => [i.naturalWidth, i.alt])"
+            )
+            assert wide == 640 and alt
+        page.close()
