@@ -38,7 +38,7 @@ NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its
     words are above. Versions that there are: $(PY) -m pip index versions torch
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators nestings capabilities layers terms shots mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings capabilities layers film terms shots mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -82,6 +82,9 @@ capabilities: $(VENV)/.test ## write what virtual GPUs can: docs/virtual-gpus.md
 
 layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
 	$(RUN) -m tests.layers
+
+film: $(VENV)/.test ## make the README's moving picture from a scene of lesson 04
+	$(RUN) -m tests.film
 
 terms: $(VENV)/.test ## where lessons use and explain the words of docs/glossary.md
 	$(RUN) -m tests.terms
