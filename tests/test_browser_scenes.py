@@ -32,6 +32,14 @@ _DRAWN = """svg => [...svg.querySelectorAll("g > g")].filter(
 })"""
 
 
+_WHEEL = """svg => {
+    const { x, y, width } = svg.getBoundingClientRect()
+    const place = { clientX: x + width / 2, clientY: y + 20 }
+    const turned = { ...place, deltaY: -500, ctrlKey: true }
+    for (let n = 0; n < 4; n++) svg.dispatchEvent(new WheelEvent("wheel", turned))
+}"""
+
+
 def stored():
     """Each scene in the outputs of the lessons: name, output."""
     for path in LESSONS:
@@ -137,6 +145,35 @@ class TestExported:
             assert slider.get_attribute("aria-valuetext") == value.inner_text()
             assert scene.locator("svg").inner_html() != before
             slider.fill(now)
+
+
+TIMELINES = [name for name in SCENES if '"axis":{' in SCENES[name].data["text/html"]]
+
+
+@pytest.mark.parametrize("name", TIMELINES)
+def test_a_timeline_is_zoomed_by_buttons_keys_wheel_and_drag(name, exported):
+    scene = exported.locator(".scene").nth([*SCENES].index(name))
+    whole = scene.get_by_role("button", name="show the whole time")
+    ruler = scene.locator(".tick text")
+    all_of_it = ruler.all_text_contents()
+    assert whole.is_disabled()
+    for zoom in (
+        lambda: scene.get_by_role("button", name="zoom in").click(),
+        lambda: scene.locator("svg").press("+"),
+        lambda: scene.locator("svg").evaluate(_WHEEL),
+    ):
+        zoom()
+        closer = ruler.all_text_contents()
+        assert closer != all_of_it and whole.is_enabled()
+        scene.locator("svg").scroll_into_view_if_needed()
+        box = scene.locator("svg").bounding_box()
+        exported.mouse.move(box["x"] + 400, box["y"] + 40)
+        exported.mouse.down()
+        exported.mouse.move(box["x"] + 150, box["y"] + 40, steps=3)
+        exported.mouse.up()
+        assert ruler.all_text_contents() != closer
+        scene.locator("svg").press("0")
+        assert ruler.all_text_contents() == all_of_it and whole.is_disabled()
 
 
 def of_picture(name):
