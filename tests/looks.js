@@ -19,18 +19,22 @@
   const above = (element) => element.parentElement ?? element.getRootNode().host;
   const all = (element) => [...element.querySelectorAll("*")].flatMap((inner) =>
     inner.shadowRoot ? [inner, ...all(inner.shadowRoot)] : [inner]);
-  // what stands behind an element, as it is painted
-  const behind = (element) => {
-    const layers = [];
-    for (let at = element; at; at = above(at)) {
-      const color = parsed(getComputedStyle(at).backgroundColor);
-      if (color[3] > 0) layers.push(color);
-      if (color[3] === 1) break;
-    }
-    let painted = [255, 255, 255];
-    for (const layer of layers.reverse()) painted = over(layer, layer[3], painted);
-    return painted;
+  // each element once: most ask for the same ancestors, and styles take their time
+  const once = (compute) => {
+    const known = new Map();
+    return (element) => {
+      if (!known.has(element)) known.set(element, compute(element));
+      return known.get(element);
+    };
   };
+  // what stands behind an element, as it is painted
+  const behind = once((element) => {
+    if (!element) return [255, 255, 255];
+    const color = parsed(getComputedStyle(element).backgroundColor);
+    return color[3] === 1 ? color.slice(0, 3) : over(color, color[3], behind(above(element)));
+  });
+  const opacity = once((element) => element.matches(".jp-OutputArea-output")
+    ? 1 : getComputedStyle(element).opacity * opacity(above(element)));
   const faults = [];
   for (const output of document.querySelectorAll(".jp-OutputArea-output")) {
     const room = output.getBoundingClientRect();
@@ -41,8 +45,9 @@
       const text = own.map((n) => n.textContent).join("").trim();
       const box = element.getBoundingClientRect();
       if (!box.width || !box.height || element.closest("[disabled]")) continue;
-      if (element.tagName === "IMG" && box.right > room.right + 1)
-        faults.push(`cut: ${element.alt.slice(0, 60)}`);
+      const inside = element.tagName === "IMG" || element.getRootNode().host;
+      if (inside && box.right > room.right + 1)
+        faults.push(`cut: ${(element.alt ?? text).slice(0, 60)}`);
       if (element.tagName === "BUTTON" && element.scrollWidth > element.clientWidth + 1)
         faults.push(`cut: ${text}`);
       // the colours of IPython's own tracebacks are the theme's
@@ -50,9 +55,7 @@
       const colored = element.style.color || /ansi-\w+-fg/.test(element.className);
       if (!text || (error && colored)) continue;
       const style = getComputedStyle(element);
-      let share = 1;
-      for (let at = element; at !== output; at = above(at))
-        share *= getComputedStyle(at).opacity;
+      const share = opacity(element);
       const ground = behind(element);
       const color = parsed(style.color);
       const shades = [light(over(color, color[3] * share, ground)), light(ground)];
