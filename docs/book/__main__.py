@@ -28,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _make(repository, tool):
     began = time.monotonic()
+    if not tool.exists():
+        raise BookError(f"there is no {tool}. 'make book' installs Jupyter Book.")
     print("Writing the sources of the book …", flush=True)
     count = sources.write(OUTPUT / "source", repository)
     print(f"Building {count} sources …", flush=True)

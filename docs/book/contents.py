@@ -10,7 +10,7 @@ HANDBOOK = (
     *("virtual-gpus", "measurements", "glossary"),
 )
 TEACHING = ("instructors", "architecture", "torch_private")
-PICTURES = ("notebooks/images/*.png", "docs/*.svg")
+PICTURES = ("notebooks/images/*", "docs/*.svg", "docs/*.png")
 
 
 def parts() -> dict[str, list[str]]:

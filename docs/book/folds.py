@@ -14,7 +14,7 @@ _CHECKS = re.compile(r'cl\.check\("([^"]+)"')
 _ASKED = re.compile(r"<b>(.*?)</b><br>(.*?)<br>", re.DOTALL)
 # nothing before the call but a line of options
 _ONLY_ASKS = re.compile(r"(\w+ = [^(\n]+\n)?\w+ = cl\.guess\(")
-_ENDS = "</details>"
+_OPENS, _ENDS = '<details class="answer">', "</details>"
 CHOOSE = "Choose one, read on, and open the answer."
 
 
@@ -68,11 +68,11 @@ def _explained(cell, result):
 
 
 def first_paragraph(text: str) -> tuple[str, str]:
-    """The first paragraph of a text and the rest; no paragraph before a heading.
+    """The first paragraph of a text and the rest; none before a heading or a fold.
 
     One that ends in a colon takes along what it announces.
     """
-    if text.startswith("#"):
+    if text.startswith(("#", "<details")):
         return "", text
     first, _, rest = text.partition("\n\n")
     if first.endswith(":") and not rest.startswith("#"):
@@ -120,7 +120,7 @@ def _folded(cell, head, questions):
     if not (questions and cell["outputs"]):
         return [cell]
     asked = html.escape(" ".join(question.text for question in questions))
-    opens = f'<details class="answer">\n<summary>{head}: {asked}</summary>'
+    opens = f"{_OPENS}\n<summary>{head}: {asked}</summary>"
     output = copy.deepcopy(cell) | {"id": _id(cell, "output")}
     cell["outputs"] = []
     _hide_code(output)
