@@ -44,7 +44,7 @@ OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm
     $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators nestings capabilities layers terms shots mistakes mutants nbgrader try-torch book chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings capabilities layers terms shots mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -111,6 +111,7 @@ try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSI
 	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope -m "$(QUICK)" \
 	    --ignore tests/test_setup.py $(ARGS) && exit $$probes
 
+.PHONY: book
 book: $(VENV)/.test $(BOOK)/.book ## make the course as a static book, in _book/; make book REPOSITORY=https://ADDRESS
 	@$(RUN) -m docs.book --repository "$(REPOSITORY)" \
 	    --jupyter-book $(BOOK)/bin/jupyter-book

@@ -90,6 +90,7 @@ def test_what_explains_an_answer_goes_into_its_fold_and_the_next_subject_does_no
         ("One.\n\nTwo.", ("One.", "Two.")),
         ("One.", ("One.", "")),
         ("## Head\n\nOne.", ("", "## Head\n\nOne.")),
+        ("So:\n\n```\na\n\nb\n```\n\nEnd.", ("So:\n\n```\na\n\nb\n```", "End.")),
         ("<details>\n\nOne.", ("", "<details>\n\nOne.")),
         ("Three:\n\n1. a\n2. b\n\nEnd.", ("Three:\n\n1. a\n2. b", "End.")),
     ],

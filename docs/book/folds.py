@@ -74,11 +74,12 @@ def first_paragraph(text: str) -> tuple[str, str]:
     """
     if text.startswith(("#", "<details")):
         return "", text
-    first, _, rest = text.partition("\n\n")
-    if first.endswith(":") and not rest.startswith("#"):
-        more, _, rest = rest.partition("\n\n")
-        first = f"{first}\n\n{more}"
-    return first, rest
+    parts, count = text.split("\n\n"), 1
+    if parts[0].endswith(":") and parts[1:] and not parts[1].startswith("#"):
+        count = 2
+    while sum(part.count("```") for part in parts[:count]) % 2 and parts[count:]:
+        count += 1  # an empty line in code ends nothing
+    return "\n\n".join(parts[:count]), "\n\n".join(parts[count:])
 
 
 def with_hints(cells: list[dict], hints: Callable) -> list[dict]:
