@@ -10,6 +10,8 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY)
 # JupyterLab would ask whether it may fetch news: a default of ours, for this run alone
 NO_NEWS := JUPYTER_CONFIG_PATH="$(CURDIR)/course_lib/workspace/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}"
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
+# where the course lives: the book links to it for what it does not hold; put yours here
+REPOSITORY ?= https://example.org/course
 QUICK := not browser and not faults and not slow
 # most tests wait for something: one worker more than there are cores
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
@@ -36,6 +38,10 @@ TRIED = PATH="$(CURDIR)/$(TRY)/bin:$$PATH" $(TRY)/bin/python
 NO_VERSION = Which torch? Name a version: make try-torch VERSION=2.12.0
 NO_TORCH = pip could not install torch $(VERSION) beside the other packages; its own \
     words are above. Versions that there are: $(PY) -m pip index versions torch
+# Jupyter Book, beside the packages of the course
+BOOK = $(VENV)/book
+OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm -rf \
+    $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
 .PHONY: help setup lab test quick grade bench operators nestings capabilities layers film terms shots mistakes mutants nbgrader try-torch chosen FORCE
@@ -108,6 +114,13 @@ try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSI
 	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope -m "$(QUICK)" \
 	    --ignore tests/test_setup.py $(ARGS) && exit $$probes
 
+.PHONY: book
+book: $(VENV)/.test $(BOOK)/.book ## make the course as a static book, in _book/; make book REPOSITORY=https://ADDRESS
+	@$(RUN) -m docs.book --repository "$(REPOSITORY)" \
+	    --jupyter-book $(BOOK)/bin/jupyter-book
+	@echo "Reading it in Chromium, without a network …"
+	@$(RUN) -m pytest -q -n $(JOBS) --dist load tests/built_book.py $(ARGS)
+
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
 $(VENV)/.grade: EXTRA := [grade]
@@ -141,6 +154,16 @@ endif
 	@$(TRY)/bin/python -m pip install torch==$(VERSION) -r $(TRY)/constraints.txt || \
 	    $(call stop,$(NO_TORCH))
 	@$(TRY)/bin/python -m pip install --no-deps -e . || $(call stop,$(NO_PIP))
+	@touch $@
+
+# in an environment of its own: what it brings would change versions that were tested
+$(BOOK)/.book: docs/book/requirements.txt docs/book/constraints.txt | $(VENV)/.made
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    $(call stop,$(OLD_FOR_BOOK))
+	@echo "installing Jupyter Book into $(BOOK)"
+	@$(PY) -m venv --clear $(BOOK)
+	@$(BOOK)/bin/python -m pip install -q --disable-pip-version-check \
+	    -c docs/book/constraints.txt -r $< || $(call stop,$(NO_PIP))
 	@touch $@
 
 # the stamp names its folder: a .venv that was moved, or whose Python is gone, is dead

@@ -190,7 +190,7 @@ def test_the_top_level_holds_only_what_the_readme_lists():
 
 def test_make_alone_lists_every_command(clone):
     listed = run("make", folder=clone).stdout
-    commands = ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader")
+    commands = ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader", "book")
     for command in (*commands, "try-torch"):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
@@ -218,7 +218,7 @@ def test_make_grade_looks_where_the_command_looks(clone):
 
 def test_no_test_or_linter_looks_into_a_learners_copy():
     assert "/work/" in (ROOT / ".gitignore").read_text().splitlines()
-    assert "work" in PROJECT["tool"]["ruff"]["extend-exclude"]
+    assert {"work", "_book"} <= set(PROJECT["tool"]["ruff"]["extend-exclude"])
     assert "work" not in PROJECT["tool"]["pytest"]["ini_options"]["testpaths"]
 
 
@@ -261,6 +261,28 @@ def test_make_test_checks_style_and_runs_pytest_last(clone):
 def test_make_quick_leaves_out_what_is_slow(clone):
     last = run("make", "-n", "quick", folder=clone).stdout.splitlines()[-1]
     assert '-m "not browser and not faults and not slow"' in last
+
+
+def test_the_book_is_made_in_an_environment_of_its_own(ready):
+    (ready / "docs/book").mkdir(parents=True)
+    for name in ("requirements.txt", "constraints.txt"):
+        shutil.copy(ROOT / "docs/book" / name, ready / "docs/book")
+    (ready / ".venv/.test").touch()
+    plan = run("make", "-n", "book", "REPOSITORY=https://e.org/c", folder=ready).stdout
+    assert re.findall(r"(\S+) -m pip", plan) == [".venv/book/bin/python"]
+    build, read = plan.index("-m docs.book"), plan.index("tests/built_book.py")
+    assert plan.index("-m pip") < build < read
+    assert '--repository "https://e.org/c"' in plan[build:]
+
+
+def test_the_book_has_exact_versions_of_all_that_it_needs():
+    texts = [ROOT / f"docs/book/{name}.txt" for name in ("requirements", "constraints")]
+    asked, exact = (
+        [line for line in text.read_text().splitlines() if line[0] != "#"]
+        for text in texts
+    )
+    assert set(asked) <= set(exact) and len(exact) > 70
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in exact)
 
 
 def test_another_torch_must_be_named(ready):

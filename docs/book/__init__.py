@@ -1,0 +1,1 @@
+"""The course as a static book: lessons, exercises, pages and the names of cl."""
