@@ -7,6 +7,7 @@ _HOMES = {
     "timeline": "traces",
     "buckets": "reducer",
     "dealing": "samplers",
+    "transfers": "traffic",
 }
 __all__ = list(_HOMES)
 
