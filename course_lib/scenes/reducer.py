@@ -35,7 +35,7 @@ class Message(NamedTuple):
     stop: float
 
 
-class Step(NamedTuple):
+class BucketedStep(NamedTuple):
     """Gradients with their bytes, when they are there (ms), and what is sent."""
 
     sizes: list
@@ -97,7 +97,7 @@ def buckets(sizes, *, cap=(None,), latency=(0.5,)) -> Scene:
 # --- what DDP does
 
 
-def step(sizes, limits, latency) -> Step:
+def step(sizes, limits, latency) -> BucketedStep:
     """When each gradient is there, and each bucket under way."""
     ready = list(accumulate(count / 1e6 for count in sizes))
     # private: DDP calls it too, and nothing public tells its buckets
@@ -109,7 +109,7 @@ def step(sizes, limits, latency) -> Step:
         start = max(free, ready[gradients[-1]])
         free = start + latency + count / 1e6
         messages.append(Message(gradients, limit, count, start, free))
-    return Step(sizes, ready, messages, latency)
+    return BucketedStep(sizes, ready, messages, latency)
 
 
 def _sizes(sizes):
