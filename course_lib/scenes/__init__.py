@@ -5,6 +5,7 @@ import importlib
 # the scenes, each with the module that holds it, imported at first use
 _HOMES = {
     "timeline": "traces",
+    "accumulation": "microbatches",
     "buckets": "reducer",
     "dealing": "samplers",
     "transfers": "traffic",
