@@ -6,7 +6,7 @@ from typing import NamedTuple
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import Scene, varied
-from course_lib.text import many
+from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
 _LEFT, _CARD, _PITCH, _HIGH, _BAR = 84, 46, 48, 26, 8
@@ -93,14 +93,11 @@ def accumulation(gradients, *, size, ranks=(2,), no_sync=(True,)) -> Scene:
 
 
 def _checked(gradients, ranks, no_sync):
-    gradients = list(gradients)
+    gradients = list(map(_float, gradients))
     if not 0 < len(gradients) <= _MOST:
         raise UsageError(
             f"cannot show {len(gradients)} micro-batches: expected 1 to {_MOST}"
         )
-    for number in gradients:
-        if not isinstance(number, int | float) or not math.isfinite(number):
-            raise UsageError(f"a gradient is {number!r}: expected a number")
     if not ranks or not no_sync:
         raise UsageError("a slider needs a value: ranks or no_sync has none")
     for count in ranks:
@@ -108,6 +105,17 @@ def _checked(gradients, ranks, no_sync):
             each = f"{len(gradients)} micro-batches"
             raise UsageError(f"{count!r} ranks cannot share {each} evenly")
     return gradients
+
+
+def _float(gradient):
+    """A number, as of a tensor with one element."""
+    try:
+        number = float(gradient)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"a gradient is {short(gradient)}: expected a number")
+    return number
 
 
 # --- what is to be seen
