@@ -8,6 +8,7 @@ _HOMES = {
     "accumulation": "microbatches",
     "buckets": "reducer",
     "dealing": "samplers",
+    "memory_bars": "budget",
     "transfers": "traffic",
 }
 __all__ = list(_HOMES)
