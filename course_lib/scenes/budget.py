@@ -17,7 +17,7 @@ _MOST = 8  # GPUs below each other
 _HOLDS = {False: "the whole model", True: "a part of the model"}
 
 
-class Plan(NamedTuple):
+class Placement(NamedTuple):
     """How a training with Adam, in numbers of 4 bytes, lies on GPUs.
 
     Counts of parameters, samples of a batch and of a micro-batch; `sample` is the bytes
@@ -101,13 +101,13 @@ def memory_bars(
     varying = {
         n: sorted({*v}, key=_order) for n, v in switches.items() if len({*v}) > 1
     }
-    plans = {}
+    placements = {}
     for values in itertools.product(*(varying.get(n, [first[n]]) for n in first)):
-        plans[values] = Plan(*sizes.values(), *values)
-    most = max(sum(plan.held.values()) for plan in plans.values())
+        placements[values] = Placement(*sizes.values(), *values)
+    most = max(sum(placement.held.values()) for placement in placements.values())
     scale = _WIDTH / max(most, capacity)
     return varied(
-        lambda **values: _moments(plans[tuple((first | values).values())], scale),
+        lambda **values: _moments(placements[tuple((first | values).values())], scale),
         varying,
         at={name: first[name] for name in varying},
         height=_TOP + max(gpus) * _ROW + 16,
@@ -137,54 +137,55 @@ def _whole(count, noun, most=math.inf):
 # --- what is to be seen
 
 
-def _moments(plan, scale):
-    titles = _state(plan)
+def _moments(placement, scale):
+    titles = _state(placement)
     for count, title in enumerate(titles, 1):
-        yield Moment(title, _items(plan, scale, KINDS[:count]))
+        yield Moment(title, _items(placement, scale, KINDS[:count]))
 
 
-def _state(plan):
+def _state(placement):
     """A sentence for each kind, the last with what comes of it."""
-    held, where = plan.held, "each GPU" if plan.gpus > 1 else "the GPU"
+    held, where = placement.held, "each GPU" if placement.gpus > 1 else "the GPU"
     yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
     yield f"Gradients, 4 bytes for each parameter: {size(held['gradients'])} more."
+    ranks = placement.copies
+    shared = f", shared by {ranks} ranks" if placement.shard and ranks > 1 else ""
     state = size(held["optimizer state"])
-    shared = plan.shard and plan.copies > 1
-    yield (
-        f"Adam's 8 bytes for each parameter, shared by {plan.copies} ranks: {state}."
-        if shared
-        else f"Adam, 8 bytes for each parameter: {state}."
-    )
-    total, room = sum(held.values()), size(plan.capacity)
+    yield f"Adam, 8 bytes for each parameter{shared}: {state}."
+    total, room = sum(held.values()), size(placement.capacity)
     end = f"{size(total)} fit into {room}."
-    if total > plan.capacity:
+    if total > placement.capacity:
         end = f"{size(total)} do not fit into {room}."
-    yield f"{_work(plan)}: {end}"
+    yield f"{_work(placement)}: {end}"
 
 
-def _work(plan):
+def _work(placement):
     """`4 ranks, 4 micro-batches of 256 samples each`."""
-    turns = "micro-batch" if plan.turns == 1 else "micro-batches"
-    each = f"{plan.turns:,} {turns} of {many(plan.at_once, 'sample')}"
-    return f"{plan.copies} ranks, each with {each}" if plan.copies > 1 else each
+    turns = "micro-batch" if placement.turns == 1 else "micro-batches"
+    each = f"{placement.turns:,} {turns} of {many(placement.at_once, 'sample')}"
+    return (
+        f"{placement.copies} ranks, each with {each}" if placement.copies > 1 else each
+    )
 
 
-def _items(plan, scale, kinds):
+def _items(placement, scale, kinds):
     yield from _legend()
-    held = {kind: plan.held[kind] for kind in kinds}
+    held = {kind: placement.held[kind] for kind in kinds}
     total = sum(held.values())
-    for gpu in range(plan.gpus):
+    for gpu in range(placement.gpus):
         y = _TOP + gpu * _ROW
-        name = f"GPU {gpu}" + f": {gpu + 1}/{plan.parts}" * (plan.parts > 1)
+        name = f"GPU {gpu}" + f": {gpu + 1}/{placement.parts}" * (placement.parts > 1)
         yield label(f"gpu {gpu}", (0, y + _HIGH / 2), name)
         yield from _bar(gpu, y, held, scale=scale)
-        text = f"{size(total)} {'✗' if total > plan.capacity else '✓'}"
-        end = _LEFT + max(total, plan.capacity) * scale + 6
+        text = f"{size(total)} {'✗' if total > placement.capacity else '✓'}"
+        end = _LEFT + max(total, placement.capacity) * scale + 6
         yield label(f"total {gpu}", (end, y + _HIGH / 2), text)
-    x, high = _LEFT + plan.capacity * scale, plan.gpus * _ROW + 6
+    x, high = _LEFT + placement.capacity * scale, placement.gpus * _ROW + 6
     yield Item("capacity", x, _TOP - 10, 0, high, "limit line")
     role = "label middle"
-    yield label("room", (x, _TOP - 18), f"capacity {size(plan.capacity)}", role=role)
+    yield label(
+        "room", (x, _TOP - 18), f"capacity {size(placement.capacity)}", role=role
+    )
 
 
 def _bar(gpu, y, held, *, scale):
