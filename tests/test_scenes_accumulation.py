@@ -90,7 +90,7 @@ def test_ranks_are_done_before_one_gpu_is():
         (["<b>", 1], {}, "a gradient is '<b>'"),
         ([1] * 8, {"ranks": [3]}, "3 ranks cannot share 8 micro-batches evenly"),
         ([1] * 8, {"ranks": [0]}, "0 ranks cannot share"),
-        ([1] * 8, {"ranks": []}, "needs a value"),
+        ([1] * 8, {"ranks": []}, "needs at least one value"),
     ],
 )
 def test_what_cannot_be_shared_is_refused_in_a_sentence(gradients, settings, words):

@@ -86,7 +86,7 @@ def test_bars_and_line_stay_in_the_figure(capacity):
         ({"sample": float("nan")}, "sample is nan"),
         ({"capacity": "40 GB"}, "capacity is '40 GB'"),
         ({"gpus": [9]}, "cannot show 9 GPUs"),
-        ({"gpus": []}, "a switch needs a value"),
+        ({"gpus": []}, "needs at least one value"),
         ({"microbatch": ["<b>"]}, "cannot show '<b>' samples"),
     ],
 )

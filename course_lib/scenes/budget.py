@@ -7,13 +7,17 @@ from typing import NamedTuple
 from course_lib.accelerators.memory import KINDS
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
+from course_lib.scenes.scene import Scene, several, switched
 from course_lib.scenes.svg import class_name
 from course_lib.text import many, size
 
 _LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
 _TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
 _MOST = 8  # GPUs below each other
+_SOURCE = (
+    "computed: Adam, numbers of 4 bytes, equal parts; without work space"
+    " and DDP's buckets"
+)
 _HOLDS = {False: "the whole model", True: "a part of the model"}
 
 
@@ -77,10 +81,10 @@ def memory_bars(
 
     A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
     gradient, 8 for two means. A `sample` leaves so many bytes of activations; `batch`
-    is counted in samples, `capacity` in bytes of a GPU. The others are the values of a
-    slider, the first one shown first: GPUs share the batch or `split` the model evenly;
-    `microbatch` samples go through it at once (without it the batch, a quarter, a
-    16th and a 64th); with `shard` each rank keeps a part of the optimizer's state.
+    is counted in samples, `capacity` in bytes of a GPU. GPUs share the batch or `split`
+    the model evenly; `microbatch` samples go through it at once (without it the batch,
+    a quarter, a 16th and a 64th); with `shard` each rank keeps a part of the
+    optimizer's state. These are one value, or a list whose first is shown first.
 
     Errors: `UsageError` for numbers that are not above 0.
     """
@@ -88,36 +92,26 @@ def memory_bars(
     sizes |= {"capacity": capacity}
     for name, value in sizes.items():
         _positive(name, value)
-    microbatch = microbatch or [max(1, int(batch) // n) for n in (1, 4, 16, 64)]
+    if microbatch is None:
+        microbatch = [max(1, int(batch) // n) for n in (1, 4, 16, 64)]
     switches = {
-        "GPUs": [_whole(count, "GPUs", _MOST) for count in gpus],
-        "each holds": [_HOLDS[bool(value)] for value in split],
-        "micro-batch": [_whole(count, "samples") for count in microbatch],
-        "shard optimizer": list(map(bool, shard)),
+        "GPUs": [_whole(count, "GPUs", _MOST) for count in several(gpus)],
+        "each holds": [_HOLDS[bool(value)] for value in several(split)],
+        "micro-batch": [_whole(count, "samples") for count in several(microbatch)],
+        "shard optimizer": list(map(bool, several(shard))),
     }
-    if not all(switches.values()):
-        raise UsageError("a switch needs a value: one of the lists is empty")
-    first = {name: values[0] for name, values in switches.items()}
-    varying = {
-        n: sorted({*v}, key=_order) for n, v in switches.items() if len({*v}) > 1
-    }
-    placements = {}
-    for values in itertools.product(*(varying.get(n, [first[n]]) for n in first)):
-        placements[values] = Placement(*sizes.values(), *values)
-    most = max(sum(placement.held.values()) for placement in placements.values())
+    plans = [
+        Placement(*sizes.values(), *values)
+        for values in itertools.product(*switches.values())
+    ]
+    most = max((sum(plan.held.values()) for plan in plans), default=1)
     scale = _WIDTH / max(most, capacity)
-    return varied(
-        lambda **values: _moments(placements[tuple((first | values).values())], scale),
-        varying,
-        at={name: first[name] for name in varying},
-        height=_TOP + max(gpus) * _ROW + 16,
-        source="computed: Adam, numbers of 4 bytes, equal parts; without work space"
-        " and DDP's buckets",
+    return switched(
+        lambda **values: _moments(Placement(*sizes.values(), *values.values()), scale),
+        switches,
+        height=_TOP + max(switches["GPUs"], default=1) * _ROW + 16,
+        source=_SOURCE,
     )
-
-
-def _order(value):
-    return value == _HOLDS[True] if isinstance(value, str) else value
 
 
 def _positive(name, value):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
+from course_lib.scenes.scene import Scene, several, switched
 from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
@@ -57,49 +57,40 @@ class Sharing(NamedTuple):
         return self.shared(rank, turn - 1) + added
 
 
-def accumulation(gradients, *, size, ranks=(2,), no_sync=(True,)) -> Scene:
+def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
     """A batch in micro-batches: on one GPU, and on ranks under DDP.
 
     `gradients` are those of one weight, a number for each micro-batch (8 at most, of
-    equally many samples), `size` the bytes of the gradients of all weights. The others
-    are the values of a slider, the first one shown first: `ranks`, which divide the
-    micro-batches, and `no_sync`, whether only the last backward communicates.
+    equally many samples), `size` the bytes of the gradients of all weights. `ranks`
+    divide the micro-batches, with `no_sync` only the last backward communicates: one
+    value, or a list for a slider, its first shown first.
 
     Errors: `UsageError` for no or more than 8 gradients, for some that are no numbers,
     for ranks that do not divide them.
     """
-    gradients = _checked(gradients, ranks, no_sync)
-    options = {
-        "ranks": sorted({*ranks}),
-        "all-reduce": list(dict.fromkeys(map(_WHEN.get, sorted(no_sync)))),
-    }
-    first = {"ranks": ranks[0], "all-reduce": _WHEN[no_sync[0]]}
-    varying = {name: values for name, values in options.items() if len(values) > 1}
+    ranks, when = several(ranks), [_WHEN[bool(quiet)] for quiet in several(no_sync)]
+    gradients = _checked(gradients, ranks)
 
     def moments(**values):
-        values = first | values
         quiet = values["all-reduce"] == _WHEN[True]
         return _moments(Sharing(gradients, size, values["ranks"], quiet))
 
-    return varied(
+    return switched(
         moments,
-        varying,
-        at={name: first[name] for name in varying},
-        height=_FIRST + max(ranks) * _ROW,
+        {"ranks": ranks, "all-reduce": when},
+        height=_FIRST + max(ranks, default=1) * _ROW,
         source="gradients: yours, of one weight; bytes computed: a ring sends "
         "2(n − 1)/n of all gradients",
         seconds=1.2,
     )
 
 
-def _checked(gradients, ranks, no_sync):
+def _checked(gradients, ranks):
     gradients = list(map(_float, gradients))
     if not 0 < len(gradients) <= _MOST:
         raise UsageError(
             f"cannot show {len(gradients)} micro-batches: expected 1 to {_MOST}"
         )
-    if not ranks or not no_sync:
-        raise UsageError("a slider needs a value: ranks or no_sync has none")
     for count in ranks:
         if not isinstance(count, int) or count < 1 or len(gradients) % count:
             each = f"{len(gradients)} micro-batches"
