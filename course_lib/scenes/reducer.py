@@ -235,7 +235,8 @@ def _filling(step, come, number):
     yield label("bucket", (0, y), name)
     limit = min(bucket.limit * scale, _WIDTH)
     yield Item("room", _LEFT, _BUCKET - 3, limit, _HIGH + 6, "box")
-    yield Item("limit", _LEFT + limit, _BUCKET - 6, 0, _HIGH + 12, "limit line")
+    if limit < _WIDTH:
+        yield Item("limit", _LEFT + limit, _BUCKET - 6, 0, _HIGH + 12, "limit line")
     full = f"full at {size(bucket.limit)}"
     yield label("full", (_LEFT, _BUCKET + _HIGH + 14), full, role="label soft")
     x = _LEFT
