@@ -88,9 +88,9 @@ def test_each_latency_has_its_best_cap():
         assert min(["1", "5", "25"], key=lambda c: float(times[c, latency])) == best
 
 
-def test_the_limits_of_the_default_come_first():
+def test_the_limits_of_the_default_have_a_name():
     scene = buckets([MIB], cap=[25, None, 1])
-    assert scene.parameters == {"cap (MiB)": ["1", "1, then 25", "25"]}
+    assert scene.parameters == {"cap (MiB)": ["25", "1, then 25", "1"]}
     assert scene.at == {"cap (MiB)": "25"}
 
 

@@ -5,8 +5,11 @@ import importlib
 # the scenes, each with the module that holds it, imported at first use
 _HOMES = {
     "timeline": "traces",
+    "accumulation": "microbatches",
     "buckets": "reducer",
     "dealing": "samplers",
+    "memory_bars": "budget",
+    "transfers": "traffic",
 }
 __all__ = list(_HOMES)
 

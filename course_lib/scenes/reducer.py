@@ -1,7 +1,7 @@
 """Buckets of DDP's reducer: they fill while backward runs, and leave full."""
 
+import itertools
 import math
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Axis, Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
+from course_lib.scenes.scene import Scene, several, switched
 from course_lib.text import many, size
 
 _LEFT, _WIDTH, _HIGH = 84, 552, 28
@@ -35,7 +35,7 @@ class Message(NamedTuple):
     stop: float
 
 
-class Step(NamedTuple):
+class BucketedStep(NamedTuple):
     """Gradients with their bytes, when they are there (ms), and what is sent."""
 
     sizes: list
@@ -55,39 +55,33 @@ class Step(NamedTuple):
         return sum(max(0.0, stop - start) for start, stop in ends)
 
 
-def buckets(sizes, *, cap=(None,), latency=(0.5,)) -> Scene:
+def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
     """How the gradients of a step fall into DDP's buckets, and when these leave.
 
-    `sizes` are bytes, in the order in which backward makes the gradients. The other
-    arguments are the values of a slider, the first one shown first: `cap` is DDP's
-    `bucket_cap_mb` in MiB, None its default; `latency` the ms that an all-reduce takes
-    however small it is. PyTorch's own function makes the buckets, as after DDP's first
-    step. Times are modelled: 1 ms per MB in backward, and again in an all-reduce.
+    `sizes` are bytes, in the order in which backward makes the gradients. `cap` is
+    DDP's `bucket_cap_mb` in MiB, None its default; `latency` the ms that an all-reduce
+    takes however small it is: one value, or a list for a slider, its first shown first.
+    PyTorch's own function makes the buckets, as after DDP's first step. Times are
+    modelled: 1 ms per MB in backward, and again in an all-reduce.
 
     Errors: `UsageError` for sizes, limits and times that are none; for more than 40
     gradients.
     """
     sizes = _sizes(sizes)
-    if not cap or not latency:
-        raise UsageError("a slider needs a value: cap or latency has none")
-    caps = sorted((_limits(value), _cap_name(value)) for value in cap)
-    options = {
-        "cap (MiB)": list(dict.fromkeys(name for _, name in caps)),
-        "latency (ms)": sorted({_milliseconds(value) for value in latency}),
-    }
-    first = {"cap (MiB)": _cap_name(cap[0]), "latency (ms)": latency[0]}
+    caps = [(_limits(value), _cap_name(value)) for value in several(cap)]
     limits = {name: limit for limit, name in caps}
+    switches = {
+        "cap (MiB)": list(limits),
+        "latency (ms)": list(map(_milliseconds, several(latency))),
+    }
     steps = {
-        (name, late): step(sizes, limits[name], late)
-        for name in options["cap (MiB)"]
-        for late in options["latency (ms)"]
+        values: step(sizes, limits[values[0]], values[1])
+        for values in itertools.product(*switches.values())
     }
     end = max(1.3 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
-    varying = {name: values for name, values in options.items() if len(values) > 1}
-    return varied(
-        lambda **values: _moments(steps[tuple((first | values).values())], end),
-        varying,
-        at={name: first[name] for name in varying},
+    return switched(
+        lambda **values: _moments(steps[tuple(values.values())], end),
+        switches,
         axis=Axis(_LEFT, _WIDTH, 4, _TICKS, 0, end, "ms"),
         height=_BUCKET + _HIGH + 26,
         source=_SOURCE,
@@ -97,9 +91,9 @@ def buckets(sizes, *, cap=(None,), latency=(0.5,)) -> Scene:
 # --- what DDP does
 
 
-def step(sizes, limits, latency) -> Step:
+def step(sizes, limits, latency) -> BucketedStep:
     """When each gradient is there, and each bucket under way."""
-    ready = list(accumulate(count / 1e6 for count in sizes))
+    ready = list(itertools.accumulate(count / 1e6 for count in sizes))
     # private: DDP calls it too, and nothing public tells its buckets
     tensors = [torch.empty(count, dtype=torch.uint8, device="meta") for count in sizes]
     assigned, caps = dist._compute_bucket_assignment_by_size(tensors, limits)
@@ -109,7 +103,7 @@ def step(sizes, limits, latency) -> Step:
         start = max(free, ready[gradients[-1]])
         free = start + latency + count / 1e6
         messages.append(Message(gradients, limit, count, start, free))
-    return Step(sizes, ready, messages, latency)
+    return BucketedStep(sizes, ready, messages, latency)
 
 
 def _sizes(sizes):
@@ -241,7 +235,8 @@ def _filling(step, come, number):
     yield label("bucket", (0, y), name)
     limit = min(bucket.limit * scale, _WIDTH)
     yield Item("room", _LEFT, _BUCKET - 3, limit, _HIGH + 6, "box")
-    yield Item("limit", _LEFT + limit, _BUCKET - 6, 0, _HIGH + 12, "limit line")
+    if limit < _WIDTH:
+        yield Item("limit", _LEFT + limit, _BUCKET - 6, 0, _HIGH + 12, "limit line")
     full = f"full at {size(bucket.limit)}"
     yield label("full", (_LEFT, _BUCKET + _HIGH + 14), full, role="label soft")
     x = _LEFT

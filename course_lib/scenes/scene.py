@@ -84,6 +84,35 @@ def varied(make, options: dict, *, at: dict | None = None, **settings) -> Scene:
     return Scene(runs, parameters=options, at=at, **settings)
 
 
+def switched(make, switches: dict, **settings) -> Scene:
+    """As `varied`, of one value or a list for each name, whose first is shown first.
+
+    Numbers are sorted on their slider, words are not; one value alone has none. `make`
+    is called with a value for each name.
+
+    Errors: `UsageError` for a list without values.
+    """
+    switches = {name: several(values) for name, values in switches.items()}
+    for name, values in switches.items():
+        if not values:
+            raise UsageError(f"{name}: a slider needs at least one value")
+    first = {name: values[0] for name, values in switches.items()}
+    options = {name: _slider(values) for name, values in switches.items()}
+    options = {name: values for name, values in options.items() if len(values) > 1}
+    at = {name: first[name] for name in options}
+    return varied(lambda **values: make(**first | values), options, at=at, **settings)
+
+
+def several(given) -> list:
+    """One value or several, as a list."""
+    return list(given) if isinstance(given, list | tuple | range) else [given]
+
+
+def _slider(values):
+    values = list(dict.fromkeys(values))
+    return values if any(isinstance(v, str) for v in values) else sorted(values)
+
+
 def page(scene: Scene) -> str:
     """The picture of the last moment, and the script that replaces it."""
     last = scene.moments[-1]

@@ -126,7 +126,8 @@ def bar_path(items) -> str:
     strokes, texts = [], []
     for item in items:
         y = f"{item.y + high / 2:.4g}"
-        strokes.append(f"M{item.x:.4g} {y}h{max(_THIN, item.w):.3g}")
+        wide = item.w - (item.w > 4)  # the hair that parts neighbours
+        strokes.append(f"M{item.x:.4g} {y}h{max(_THIN, wide):.3g}")
         if text := _fitting(item):
             x = item.x + item.w / 2
             texts.append(f'<text x="{x:.4g}" y="{y}">{escape(text)}</text>')

@@ -1,0 +1,201 @@
+"""What a training holds on each GPU, kind by kind, against what a GPU has."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+from course_lib.accelerators.memory import KINDS
+from course_lib.errors import UsageError
+from course_lib.scenes.items import Item, Moment, label
+from course_lib.scenes.scene import Scene, several, switched
+from course_lib.scenes.svg import class_name
+from course_lib.text import many, size
+
+_LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
+_TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
+_MOST = 8  # GPUs below each other
+_SOURCE = (
+    "computed: Adam, numbers of 4 bytes, equal parts; without work space"
+    " and DDP's buckets"
+)
+_HOLDS = {False: "the whole model", True: "a part of the model"}
+
+
+class Placement(NamedTuple):
+    """How a training with Adam, in numbers of 4 bytes, lies on GPUs.
+
+    Counts of parameters, samples of a batch and of a micro-batch; `sample` is the bytes
+    of activations that one leaves, `capacity` those of a GPU.
+    """
+
+    parameters: float
+    sample: float
+    batch: int
+    capacity: float
+    gpus: int
+    holds: str
+    microbatch: int
+    shard: bool
+
+    @property
+    def parts(self) -> int:
+        """Of the model, each on a GPU of its own."""
+        return self.gpus if self.holds == _HOLDS[True] else 1
+
+    @property
+    def copies(self) -> int:
+        """Of the model, each with its own samples."""
+        return self.gpus // self.parts
+
+    @property
+    def at_once(self) -> int:
+        """Samples of a micro-batch; a copy has no more than its share of the batch."""
+        return min(self.microbatch, math.ceil(self.batch / self.copies))
+
+    @property
+    def turns(self) -> int:
+        """Micro-batches of a copy in a step."""
+        return math.ceil(self.batch / self.copies / self.at_once)
+
+    @property
+    def held(self) -> dict:
+        """Bytes on a GPU by kind."""
+        share = self.parameters / self.parts
+        state = 8 * share / (self.copies if self.shard else 1)
+        counts = 4 * share, 4 * share, state, self.at_once * self.sample / self.parts
+        return dict(zip(KINDS, counts))
+
+
+def memory_bars(
+    parameters,
+    *,
+    sample,
+    batch,
+    capacity,
+    gpus=(1, 2, 4),
+    split=(False, True),
+    microbatch=None,
+    shard=(False, True),
+) -> Scene:
+    """The four kinds of memory on each GPU, in bars, against its capacity.
+
+    A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
+    gradient, 8 for two means. A `sample` leaves so many bytes of activations; `batch`
+    is counted in samples, `capacity` in bytes of a GPU. GPUs share the batch or `split`
+    the model evenly; `microbatch` samples go through it at once (without it the batch,
+    a quarter, a 16th and a 64th); with `shard` each rank keeps a part of the
+    optimizer's state. These are one value, or a list whose first is shown first.
+
+    Errors: `UsageError` for numbers that are not above 0.
+    """
+    sizes = {"parameters": parameters, "sample": sample, "batch": batch}
+    sizes |= {"capacity": capacity}
+    for name, value in sizes.items():
+        _positive(name, value)
+    if microbatch is None:
+        microbatch = [max(1, int(batch) // n) for n in (1, 4, 16, 64)]
+    switches = {
+        "GPUs": [_whole(count, "GPUs", _MOST) for count in several(gpus)],
+        "each holds": [_HOLDS[bool(value)] for value in several(split)],
+        "micro-batch": [_whole(count, "samples") for count in several(microbatch)],
+        "shard optimizer": list(map(bool, several(shard))),
+    }
+    plans = [
+        Placement(*sizes.values(), *values)
+        for values in itertools.product(*switches.values())
+    ]
+    most = max((sum(plan.held.values()) for plan in plans), default=1)
+    scale = _WIDTH / max(most, capacity)
+    return switched(
+        lambda **values: _moments(Placement(*sizes.values(), *values.values()), scale),
+        switches,
+        height=_TOP + max(switches["GPUs"], default=1) * _ROW + 16,
+        source=_SOURCE,
+    )
+
+
+def _positive(name, value):
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise UsageError(f"{name} is {value!r}: expected a number above 0")
+
+
+def _whole(count, noun, most=math.inf):
+    if not isinstance(count, int) or not 1 <= count <= most:
+        limit = f"up to {most}" if most < math.inf else "above 0"
+        raise UsageError(
+            f"cannot show {count!r} {noun}: expected whole numbers {limit}"
+        )
+    return count
+
+
+# --- what is to be seen
+
+
+def _moments(placement, scale):
+    titles = _state(placement)
+    for count, title in enumerate(titles, 1):
+        yield Moment(title, _items(placement, scale, KINDS[:count]))
+
+
+def _state(placement):
+    """A sentence for each kind, the last with what comes of it."""
+    held, where = placement.held, "each GPU" if placement.gpus > 1 else "the GPU"
+    yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
+    yield f"Gradients, 4 bytes for each parameter: {size(held['gradients'])} more."
+    ranks = placement.copies
+    shared = f", shared by {ranks} ranks" if placement.shard and ranks > 1 else ""
+    state = size(held["optimizer state"])
+    yield f"Adam, 8 bytes for each parameter{shared}: {state}."
+    total, room = sum(held.values()), size(placement.capacity)
+    end = f"{size(total)} fit into {room}."
+    if total > placement.capacity:
+        end = f"{size(total)} do not fit into {room}."
+    yield f"{_work(placement)}: {end}"
+
+
+def _work(placement):
+    """`4 ranks, 4 micro-batches of 256 samples each`."""
+    turns = "micro-batch" if placement.turns == 1 else "micro-batches"
+    each = f"{placement.turns:,} {turns} of {many(placement.at_once, 'sample')}"
+    return (
+        f"{placement.copies} ranks, each with {each}" if placement.copies > 1 else each
+    )
+
+
+def _items(placement, scale, kinds):
+    yield from _legend()
+    held = {kind: placement.held[kind] for kind in kinds}
+    total = sum(held.values())
+    for gpu in range(placement.gpus):
+        y = _TOP + gpu * _ROW
+        name = f"GPU {gpu}" + f": {gpu + 1}/{placement.parts}" * (placement.parts > 1)
+        yield label(f"gpu {gpu}", (0, y + _HIGH / 2), name)
+        yield from _bar(gpu, y, held, scale=scale)
+        text = f"{size(total)} {'✗' if total > placement.capacity else '✓'}"
+        end = _LEFT + max(total, placement.capacity) * scale + 6
+        yield label(f"total {gpu}", (end, y + _HIGH / 2), text)
+    x, high = _LEFT + placement.capacity * scale, placement.gpus * _ROW + 6
+    yield Item("capacity", x, _TOP - 10, 0, high, "limit line")
+    role = "label middle"
+    yield label(
+        "room", (x, _TOP - 18), f"capacity {size(placement.capacity)}", role=role
+    )
+
+
+def _bar(gpu, y, held, *, scale):
+    x = _LEFT
+    for kind, count in held.items():
+        wide, text = count * scale, size(count)
+        text = text if 6.6 * len(text) + 4 < wide else ""
+        tip = f"GPU {gpu}: {kind}, {size(count)}"
+        role = class_name(kind)
+        yield Item(f"{kind} {gpu}", x, y, max(wide, 1.2), _HIGH, role, text, tip)
+        x += wide
+
+
+def _legend():
+    x = _LEFT
+    for kind in KINDS:
+        yield Item(f"sign {kind}", x, _LEGEND, 14, 14, class_name(kind))
+        yield label(f"kind {kind}", (x + 20, _LEGEND + 7), kind)
+        x += 20 + 6.6 * len(kind) + 22

@@ -1,0 +1,99 @@
+"""Bars of memory: what a GPU holds, kind by kind, and what makes it less."""
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.errors import UsageError
+from course_lib.scenes import memory_bars
+
+GIVEN = {"sample": 40_000, "batch": 4096, "capacity": 240e6}
+
+
+def bars(scene, **values):
+    """`{kind: bytes}` of GPU 0 in the last moment of a run, as tips say them."""
+    names = {name.replace("_", " "): value for name, value in values.items()}
+    at = scene.at | names
+    last = scene.runs[tuple(at[name] for name in scene.parameters)][-1]
+    tips = [item.tip for item in last.items if item.tip.startswith("GPU 0")]
+    return dict(tip.removeprefix("GPU 0: ").split(", ") for tip in tips), last.title
+
+
+def test_adam_holds_sixteen_bytes_for_each_parameter_as_torch_does():
+    model = nn.Linear(10, 9)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 10)).sum().backward()
+    optimizer.step()
+    state = [t for s in optimizer.state.values() for t in s.values() if t.dim()]
+    scene = memory_bars(99, sample=8, batch=1, capacity=1e6)
+    held, _ = bars(scene)
+    assert held["optimizer state"] == f"{sum(t.nbytes for t in state)} B" == "792 B"
+    assert held["parameters"] == held["gradients"] == "396 B"
+
+
+def test_a_smaller_micro_batch_shrinks_activations_alone():
+    scene = memory_bars(10**7, **GIVEN)
+    large, title = bars(scene)
+    small, after = bars(scene, **{"micro-batch": 64})
+    assert {kind for kind in large if large[kind] != small[kind]} == {"activations"}
+    assert title == "1 micro-batch of 4,096 samples: 324 MB do not fit into 240 MB."
+    assert after == "64 micro-batches of 64 samples: 163 MB fit into 240 MB."
+
+
+def test_gpus_share_the_batch_but_not_the_model():
+    held, title = bars(memory_bars(10**7, **GIVEN), GPUs=4)
+    assert held["parameters"] == "40 MB" and held["activations"] == "41 MB"
+    assert title.startswith("4 ranks, each with 1 micro-batch of 1,024 samples: 201 MB")
+
+
+def test_parts_of_the_model_have_all_four_kinds_in_parts():
+    whole, _ = bars(memory_bars(10**7, **GIVEN))
+    held, _ = bars(memory_bars(10**7, **GIVEN, split=[True]), GPUs=4)
+    assert list(held.values()) == ["10 MB", "10 MB", "20 MB", "41 MB"]
+    assert list(whole.values()) == ["40 MB", "40 MB", "80 MB", "164 MB"]
+
+
+def test_ranks_shard_the_optimizer_alone_and_only_where_there_are_copies():
+    scene = memory_bars(10**7, **GIVEN)
+    plain, _ = bars(scene, GPUs=4)
+    shared, _ = bars(scene, GPUs=4, shard_optimizer=True)
+    assert shared == plain | {"optimizer state": "20 MB"}
+    assert bars(scene, shard_optimizer=True) == bars(scene)
+
+
+def test_kinds_come_one_after_the_other():
+    titles = [moment.title for moment in memory_bars(10**6, **GIVEN).moments]
+    assert titles[:3] == [
+        "Parameters, 4 bytes each: 4 MB on the GPU.",
+        "Gradients, 4 bytes for each parameter: 4 MB more.",
+        "Adam, 8 bytes for each parameter: 8 MB.",
+    ]
+
+
+@pytest.mark.parametrize("capacity", [1, 240e6, 1e15])
+def test_bars_and_line_stay_in_the_figure(capacity):
+    scene = memory_bars(10**7, **GIVEN | {"capacity": capacity})
+    for moments in scene.runs.values():
+        for item in moments[-1].items:
+            text = 6.6 * len(item.text) if item.role == "label" else 0
+            assert item.x + max(item.w, text) <= 640
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"batch": 0}, "batch is 0: expected a number above 0"),
+        ({"sample": float("nan")}, "sample is nan"),
+        ({"capacity": "40 GB"}, "capacity is '40 GB'"),
+        ({"gpus": [9]}, "cannot show 9 GPUs"),
+        ({"gpus": []}, "needs at least one value"),
+        ({"microbatch": ["<b>"]}, "cannot show '<b>' samples"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_a_sentence(change, words):
+    with pytest.raises(UsageError, match=words):
+        memory_bars(10**7, **GIVEN | change)
+
+
+def test_the_figure_of_the_lesson_is_small():
+    assert len(memory_bars(16_939_018, **GIVEN)._repr_html_()) < 50_000
