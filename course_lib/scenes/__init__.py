@@ -6,6 +6,8 @@ import importlib
 _HOMES = {
     "timeline": "traces",
     "dealing": "samplers",
+    "interleaved": "interleaving",
+    "pipeline": "pipelines",
 }
 __all__ = list(_HOMES)
 
