@@ -10,6 +10,7 @@ from course_lib.scenes.schedules import Timetable, played
 from course_lib.text import listed, many
 
 _LEFT, _TOP, _ROW, _GAP = 76, 26, 34, 8  # of 640, the width of a figure
+_WIDTH = 438  # of the whole time
 _RIGHT, _BAR = 546, 92  # of what is alive
 _NAMES = {"schedule": "schedule", "p": "devices p", "m": "micro-batches m"}
 
@@ -41,7 +42,7 @@ def pipeline(schedules: dict, *, p=(4,), m=(8,), at: dict | None = None) -> Scen
         moments,
         {_NAMES[name]: values for name, values in options.items()},
         at={_NAMES[name]: value for name, value in at.items()},
-        axis=Axis(_LEFT, _RIGHT - _LEFT - 16, _TOP, bottom, 0, span, "units"),
+        axis=Axis(_LEFT, _WIDTH, _TOP, bottom, 0, span, "units"),
         height=bottom + 22,
         source="modelled: forward 1 unit of time, backward 2, copies 0",
         seconds=0.5,
@@ -105,14 +106,14 @@ def _last(plan, name):
 
 def _rows(plan, bottom):
     yield label("alive", (_RIGHT, 10), "alive")
-    yield Item("key forward", 530, bottom + 3, 50, 16, "forward", "forward")
-    yield Item("key backward", 582, bottom + 3, 58, 16, "backward", "backward")
+    yield Item("key forward", 522, bottom + 3, 53, 16, "forward", "forward")
+    yield Item("key backward", 577, bottom + 3, 63, 16, "backward", "backward")
     for device in range(plan.devices):
         y, own = _y(device), range(device, plan.stages, plan.devices)
         yield label(f"device {device}", (0, y + 10), f"device {device}")
         names = f"stage{'s' * (len(own) > 1)} {', '.join(map(str, own))}"
         yield label(f"stages {device}", (0, y + 26), names, role="label soft")
-        yield Item(f"row {device}", _LEFT, y, _RIGHT - _LEFT - 16, _ROW, "box")
+        yield Item(f"row {device}", _LEFT, y, _WIDTH, _ROW, "box")
 
 
 def _items(plan, time, scale):
