@@ -8,6 +8,7 @@ _HOMES = {
     "dealing": "samplers",
     "interleaved": "interleaving",
     "pipeline": "pipelines",
+    "lost_updates": "races",
 }
 __all__ = list(_HOMES)
 
