@@ -9,6 +9,7 @@ _HOMES = {
     "interleaved": "interleaving",
     "pipeline": "pipelines",
     "lost_updates": "races",
+    "noise": "gradients",
 }
 __all__ = list(_HOMES)
 
