@@ -25,6 +25,7 @@ from torch.utils import flop_counter
 from course_lib.accelerators.selection import devices
 from course_lib.accelerators.vgpu import VirtualTensor
 from course_lib.launching.watchdog import responder
+from course_lib.scenes import interleaving
 from course_lib.tracing import flight_recorder, ranks
 from tests.backward_errors import left_elsewhere
 
@@ -613,6 +614,20 @@ def cuda_memory(devs):
     assert callable(memory._snapshot)
 
 
+# --- scenes
+
+
+def listed_schedules(devs):
+    """torch.distributed.pipelining lists its schedules elsewhere or in other words:
+    the scene of pipelines cannot interleave."""
+    assert interleaving.actions("GPipe", 2, 1) == [
+        [(stage, "forward", 0), (stage, "backward", 0)] for stage in (0, 1)
+    ]
+    first, _ = interleaving.actions("Interleaved1F1B", 2, 2, chunks=2)
+    assert first[:4] == [(stage, "forward", i) for stage in (0, 2) for i in (0, 1)]
+    assert first[4:] == [(stage, "backward", i) for stage in (2, 0) for i in (0, 1)]
+
+
 # --- studies and exercises
 
 
@@ -678,6 +693,7 @@ PROBES = {
         assigned_buckets,
         *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
         unwrapped_modes,
+        listed_schedules,
         *(pinned_memory, current_device, replaced_classes, lazy_parameters),
         nested_tensors,
     )

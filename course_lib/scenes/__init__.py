@@ -10,6 +10,10 @@ _HOMES = {
     "dealing": "samplers",
     "memory_bars": "budget",
     "transfers": "traffic",
+    "interleaved": "interleaving",
+    "pipeline": "pipelines",
+    "lost_updates": "races",
+    "noise": "gradients",
 }
 __all__ = list(_HOMES)
 

@@ -116,7 +116,7 @@ def _slider(values):
 def page(scene: Scene) -> str:
     """The picture of the last moment, and the script that replaces it."""
     last = scene.moments[-1]
-    still = svg.picture(scene, last)
+    still = svg.picture(scene, last).replace('"', "'")  # which need no quoting
     texts = last.title, scene.alt, scene.source
     alt = " ".join(f"{text.rstrip('.')}." for text in texts if text)
     picture = f"data:image/svg+xml,{quote(still, safe=_SAFE)}"
@@ -153,10 +153,7 @@ _IMAGE = "display:block;max-width:100%"
 def payload(scene: Scene) -> dict:
     """What the script reads: each state of an item once, moments as changes to it."""
     words, states, ids = _Numbers(), _Numbers(), _Numbers()
-    runs = [
-        [[words[title], changes] for title, changes in _changes(moments, states)]
-        for moments in scene.runs.values()
-    ]
+    runs = [[*_changes(moments, states)] for moments in scene.runs.values()]
     rows = [
         [ids[item.id], *_numbers(item), *(words[text] for text in item[5:])]
         for item in states
@@ -175,9 +172,10 @@ def payload(scene: Scene) -> dict:
         "seconds": scene.seconds,
         "source": scene.source,
         "parameters": parameters,
-        "words": list(words),
         "states": rows,
-        "runs": runs,
+        # after the rows, which are the most: the numbers of their words are short
+        "runs": [[[words[title], changes] for title, changes in run] for run in runs],
+        "words": list(words),
     }
 
 

@@ -1,0 +1,159 @@
+"""How a batch averages noise: gradients of batches around the true gradient."""
+
+import torch
+
+from course_lib.errors import UsageError
+from course_lib.scenes.items import Item, Moment, label
+from course_lib.scenes.scene import Scene, varied
+
+_LEFT, _TOP, _WIDTH, _HEIGHT = 150, 12, 478, 250  # of 640, the width of a figure
+_LEAST = 84  # height of what says what is what
+_DOT = 7
+
+
+def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Scene:
+    """Draw batches of gradients of single samples.
+
+    Each of `gradients` is f32[parameters], or what `torch.autograd.grad` returns. The
+    true gradient is their mean, that of a batch the mean of some that are drawn, with
+    replacement. Two directions are seen: along the true gradient, which points up, and
+    sideways that one across it in which single gradients scatter most. The dashed line
+    has their standard deviations in both over √B for a batch size B.
+
+    Errors: `UsageError` where there is no gradient of finite numbers, a batch size is
+    below 1, or draws are not 1 to 100.
+    """
+    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws)
+    points = flat(rows)
+    chance = torch.Generator().manual_seed(seed)
+    means = {}
+    for size in sizes:
+        batches = torch.randint(len(points), (draws, size), generator=chance)
+        means[size] = points[batches].mean(1)
+    plane = _Plane(points, torch.cat([*means.values()]))
+    source = f"measured: {len(rows):,} gradients in two of their {rows.shape[1]:,} "
+    source += f"directions (root mean square), seed {seed}"
+    return varied(
+        lambda **values: _moments(plane, means, *values.values()),
+        {"batch size": sizes},
+        height=2 * _TOP + plane.height,
+        source=source,
+        alt="dots around the head of an arrow",
+        seconds=0.4,
+    )
+
+
+def flat(gradients: torch.Tensor) -> torch.Tensor:
+    """f64[n, 2]: the part of each along their mean, and along what they differ in most.
+
+    The second direction is across the first one.
+    """
+    true = gradients.mean(0)
+    along = true / true.norm().clamp(min=1e-30)
+    rest = gradients - torch.outer(gradients @ along, along)
+    # the largest eigenvector by repeated products: all 1,024 of them take seconds
+    products, part = rest @ rest.T, rest.norm(dim=1)
+    for _ in range(200):
+        part = products @ part
+        part /= part.norm().clamp(min=1e-30)
+    across = rest.T @ part
+    across /= across.norm().clamp(min=1e-30)
+    return gradients @ torch.stack([along, across], dim=1)
+
+
+def _sizes(batch_sizes, draws):
+    sizes = [*batch_sizes]
+    whole = all(isinstance(number, int) and number > 0 for number in (*sizes, draws))
+    if sizes and whole and draws <= 100:
+        return sizes
+    raise UsageError(
+        "noise() draws 1 to 100 batches of 1 gradient or more: "
+        f"found batch_sizes={sizes}, draws={draws}"
+    )
+
+
+def _checked(gradients):
+    try:
+        rows = torch.stack([*map(_row, gradients)]).detach().double()
+    except (TypeError, ValueError, RuntimeError):
+        rows = torch.empty(0)
+    if rows.dim() == 2 and rows.numel() and rows.isfinite().all():
+        return rows.cpu()
+    raise UsageError(
+        "noise() needs gradients of finite numbers, f32[n, parameters]: found "
+        f"{type(gradients).__name__} of shape {[*rows.shape]}"
+    )
+
+
+def _row(gradient):
+    """A tensor as it is, those of many parameters in one."""
+    if isinstance(gradient, torch.Tensor):
+        return gradient
+    return torch.cat([torch.as_tensor(part).flatten() for part in gradient])
+
+
+def _moments(plane, means, size):
+    """One for each batch, and before and after them."""
+    away = (means[size] - plane.true).norm(dim=1).tolist()
+    still, dots = [*plane.frame(size)], []
+    moments = [Moment("The true gradient is the mean over all samples.", still)]
+    for number, (point, far) in enumerate(zip(means[size], away, strict=True)):
+        title = f"Batch {number + 1}: its gradient misses the true one by {_two(far)}."
+        dots = [*dots, plane.dot(number, point, title)]
+        newest = plane.arrow("newest", point, role="gradients arrow")
+        moments.append(Moment(title, [*still, *dots, newest]))
+    mean = (sum(far**2 for far in away) / len(away)) ** 0.5
+    one = plane.spread.norm().item()
+    title = f"Batches of {size} miss the true gradient by {_two(mean)}; "
+    title += f"{_two(one)} / √{size} is {_two(one / size**0.5)}."
+    return [*moments, Moment(title, [*still, *dots])]
+
+
+def _two(number):
+    """`0.20`, `12`: two digits."""
+    return f"{number:#.2g}".rstrip(".")
+
+
+class _Plane:
+    """Where gradients lie: the true one points up, what is across it sideways."""
+
+    def __init__(self, points, shown):
+        self.true, self.spread = points.mean(0), points.std(0, correction=0)
+        ends = torch.cat([shown, self.true[None], torch.zeros(1, 2)])
+        low, high = ends.min(0).values, ends.max(0).values
+        up, across = (high - low).clamp(min=1e-30).tolist()
+        scale = min(_HEIGHT / up, _WIDTH / across)
+        self.scale, self.height = scale, max(_LEAST, up * scale)
+        middle = ((low + high) / 2).tolist()
+        self.x = _LEFT + _WIDTH / 2 - middle[1] * scale
+        self.y = _TOP + self.height / 2 + middle[0] * scale
+
+    def _place(self, point):
+        along, across = point.tolist()
+        return self.x + across * self.scale, self.y - along * self.scale
+
+    def arrow(self, name, point, *, role="arrow"):
+        """The gradient as an arrow from nothing to where it lies."""
+        x, y = self._place(point)
+        return Item(name, self.x, self.y, x - self.x, y - self.y, role)
+
+    def dot(self, number, point, tip):
+        """The gradient of a batch."""
+        x, y = self._place(point)
+        at = x - _DOT / 2, y - _DOT / 2, _DOT, _DOT
+        return Item(f"dot {number}", *at, "gradients dot", "", tip)
+
+    def frame(self, size):
+        """What stays as it is while batches come."""
+        yield Item("key true", 0, 16, 24, 0, "arrow")
+        yield label("name true", (32, 16), "true gradient")
+        yield Item("key dot", 9, 37, _DOT, _DOT, "gradients dot")
+        yield label("name dot", (32, 40), "that of a batch")
+        yield Item("key spread", 2, 57, 20, 14, "place dot")
+        one = _two(self.spread.norm().item())
+        yield label("name spread", (32, 64), f"{one} / √{size}")
+        yield label("name one", (32, 80), f"{one}: one sample", role="label soft")
+        x, y = self._place(self.true)
+        along, across = (self.spread * self.scale / size**0.5).tolist()
+        yield Item("spread", x - across, y - along, 2 * across, 2 * along, "place dot")
+        yield self.arrow("true", self.true)

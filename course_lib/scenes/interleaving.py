@@ -1,0 +1,40 @@
+"""The interleaved schedule as torch.distributed.pipelining lists it."""
+
+from course_lib.errors import UsageError
+
+
+def interleaved(p: int, m: int, *, chunks: int = 2) -> list[tuple[int, str, int]]:
+    """Interleaved 1F1B for p devices of several stages, m micro-batches.
+
+    Instructions (stage, "forward" or "backward", micro-batch), those of device 0 first;
+    stage s lies on device s mod p. The order is that of torch's own
+    `ScheduleInterleaved1F1B`, asked without a process group.
+
+    Errors: `UsageError` where torch has none, as for 3 devices and 16 micro-batches.
+    Source: Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU
+    Clusters Using Megatron-LM*.
+    """
+    try:
+        ranks = actions("Interleaved1F1B", p, m, chunks=chunks)
+    except ValueError as error:
+        text = f"torch cannot interleave {m} micro-batches on {p} devices: {error}"
+        raise UsageError(text) from None
+    return [instruction for rank in ranks for instruction in rank]
+
+
+def actions(name: str, p: int, m: int, *, chunks: int = 1) -> list[list[tuple]]:
+    """For each rank its instructions in a schedule of torch: "GPipe", "1F1B"."""
+    # torch draws its schedules from these lists. The public classes have them too, but
+    # need stages, which need a process group
+    from torch.distributed.pipelining import _schedule_visualizer
+
+    ranks = _schedule_visualizer.get_schedule_ops(name, p, m, chunks)
+    kinds = {"FORWARD": "forward", "FULL_BACKWARD": "backward"}
+    return [
+        [
+            (action.stage_index, kinds[kind], action.microbatch_index)
+            for action in rank
+            if action and (kind := action.computation_type.name) in kinds
+        ]
+        for rank in ranks
+    ]
