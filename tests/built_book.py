@@ -19,17 +19,6 @@ HTML = OUTPUT / "_build" / "html"
 PAGES = [path.relative_to(HTML).as_posix() for path in checks.pages_of(HTML)]
 LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1300, "height": 1000}
-# a scene in small: a picture that its script replaces by a drawing of its own
-SCENE = """<div><div><img alt="still" src="data:,"></div></div><script>
-(place => {
-  const host = document.createElement("div")
-  const color = "var(--jp-ui-font-color1, red)"
-  host.attachShadow({mode: "open"}).innerHTML =
-      `<svg viewBox="0 0 9 9"><text style="fill:${color}">alive</text></svg>`
-  place.replaceChildren(host)
-})(document.currentScript?.previousElementSibling)
-</script>"""
-_SHADOW = "document.querySelector('.text_html div div').shadowRoot"
 # texts and pictures of the whole page, not of outputs alone
 _LOOKS = driven.LOOKS.replace(".jp-OutputArea-output", ".bd-article")
 _OPEN = """() => {
@@ -157,28 +146,21 @@ def outputs(lesson):
     return ["".join(page) for page in found if page]
 
 
-def test_a_scene_lives_in_a_page_and_follows_its_theme(opened):
-    text = (HTML / "notebooks/00_start_here.html").read_text(encoding="utf-8")
-    (head, *_) = text.partition('<div class="output text_html">')
-    copy = HTML / "notebooks" / "scene.html"
-    copy.write_text(f'{head}<div class="output text_html">{SCENE}</div></html>')
-    try:
-        view = opened(local("notebooks/scene.html"))
-    finally:
-        copy.unlink()
-    colors = set()
-    for theme in ("light", "dark"):
-        view.evaluate(_THEME, theme)
-        assert view.evaluate(f"{_SHADOW}.textContent") == "alive"
-        fill = f"getComputedStyle({_SHADOW}.querySelector('text')).fill"
-        colors.add(view.evaluate(fill))
-    assert len(colors) == 2
-
-
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_the_scenes_of_a_lesson_live(opened, lesson):
+def test_the_scenes_of_a_lesson_live_and_follow_the_theme(opened, lesson):
     stored = [page for page in outputs(lesson) if "attachShadow" in page]
     view = opened(local(f"notebooks/{lesson}.html"))
-    alive = """() => [...document.querySelectorAll(".text_html *")]
-        .filter(one => one.shadowRoot?.querySelector("svg")).length"""
-    assert view.evaluate(alive) == len(stored)
+    view.evaluate(_OPEN)
+    living = view.locator(".scene")
+    assert living.count() == len(stored)
+    for scene in living.all():
+        last = scene.locator(".title").inner_text()
+        scene.locator("svg").press("Home")
+        assert scene.locator(".title").inner_text() != last
+        scene.locator("svg").press("End")
+        assert scene.locator(".title").inner_text() == last
+        colors = set()
+        for theme in ("light", "dark"):
+            view.evaluate(_THEME, theme)
+            colors.add(scene.evaluate("scene => getComputedStyle(scene).color"))
+        assert len(colors) == 2

@@ -225,7 +225,7 @@ def test_a_name_has_its_signature_and_its_text():
         Errors: `UsageError` if not.
         """
 
-    page = names.page({"launch": launch})
+    page = names.page({"cl.launch": launch})
     assert "## cl.launch\n" in page
     assert "cl.launch(fn, /, *args, world_size=None, answer=...)\n" in page
     assert "<https://pytorch.org/x>, too.\n\n**Errors:** `UsageError` if not." in page
@@ -248,7 +248,7 @@ def test_a_class_has_its_members_and_an_error_no_signature():
         def _own(self):
             """Hidden."""
 
-    page = names.page({"Trace": Trace, "Bad": type("Bad", (Exception,), {})})
+    page = names.page({"cl.Trace": Trace, "cl.Bad": type("Bad", (Exception,), {})})
     assert "- `span`: Return seconds.\n" in page
     assert "- `select(rank=None)`: Return a part.\n  It stays." in page
     assert "Hidden" not in page and "cl.Bad(" not in page

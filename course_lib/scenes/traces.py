@@ -136,7 +136,7 @@ def _legend(bars):
         if name in roles:
             yield Item(f"swatch {name}", x, 5, 11, 11, class_name(name))
             yield label(f"legend {name}", (x + 16, 11), name)
-            x += 16 + 6.6 * len(name) + 14
+            x += 16 + 7.2 * len(name) + 14  # some fonts are wide
 
 
 def _items(bars, rows, scale):

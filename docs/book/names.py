@@ -6,7 +6,8 @@ import re
 HEAD = """# The names of course_lib
 
 `import course_lib as cl` gives these names, here in the order in which the course
-teaches them. What a cell does beside them is plain PyTorch.
+teaches them. The last ones are the figures that move: `from course_lib import scenes`.
+What a cell does beside them is plain PyTorch.
 """
 
 
@@ -17,7 +18,7 @@ def page(names: dict) -> str:
 
 def _section(name, value):
     """Heading, signature and docstring; of a class also what it offers."""
-    parts = [f"## cl.{name}\n", _call(f"cl.{name}", value), text(value)]
+    parts = [f"## {name}\n", _call(name, value), text(value)]
     if inspect.isclass(value):
         parts += [_member(key, member) for key, member in _members(value)]
     return "\n".join(filter(None, parts))

@@ -97,7 +97,13 @@ def config(repository: str) -> str:
 
 
 def public() -> dict:
-    """The public names of the package with their values."""
+    """The public names of the package, as cells write them, with their values."""
     import course_lib
+    from course_lib import scenes
 
-    return {name: getattr(course_lib, name) for name in course_lib.__all__}
+    faces = {"cl": course_lib, "scenes": scenes}
+    return {
+        f"{short}.{name}": getattr(face, name)
+        for short, face in faces.items()
+        for name in face.__all__
+    }
