@@ -80,10 +80,10 @@ def test_a_lesson_opens_without_outputs(page):
 def test_the_first_cells_start_ranks_and_draw_their_timeline(page):
     cell = run(page, "import course_lib", "cl.launch(hello")
     cell.get_by_text("I am rank 1 of 2").wait_for()
-    cell = run(page, "def unequal(", "cl.plot_timeline(results.trace)")
-    picture = cell.locator("img[alt]").last
+    cell = run(page, "def unequal(", "scenes.timeline(results.trace)")
+    title, picture = cell.locator(".scene .title"), cell.locator(".scene svg")
     picture.wait_for()
-    assert re.search(r"2 ranks.*rank \d waits", picture.get_attribute("alt"), re.S)
+    assert re.search(r"2 ranks.*rank \d waits", title.inner_text(), re.S)
     assert picture.bounding_box()["width"] > 300
 
 
