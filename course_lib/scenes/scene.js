@@ -58,7 +58,8 @@
       text: make(group, "text"),
     };
     group.addEventListener("pointerenter", () => point(state.id));
-    group.addEventListener("pointerleave", () => point(null));
+    // a key may read something else meanwhile
+    group.addEventListener("pointerleave", () => { if (read === state.id) point(null); });
     elements.set(state.id, parts);
     return parts;
   };

@@ -62,8 +62,8 @@ def picture(scene, moment) -> str:
     parts = [f'<svg {HEAD} viewBox="{box}" {size}><style>{style(moment.items)}</style>']
     # where no script runs, nothing tells the picture of a dark page
     parts.append(f'<rect y="{-top}" width="100%" height="100%" fill="#fff"/>')
-    parts += _lines(titles, 10 - top, "label strong")
-    parts += _lines(sources, height + 8, "label soft")
+    parts += _lines(titles, 10 - top, "label strong head")
+    parts += _lines(sources, height + 8, "label soft head")
     parts += [tick(time, axis) for time in ticks(axis)] if axis else []
     bars = {}
     for item in sorted(moment.items, key=_layer):
