@@ -44,7 +44,7 @@
       const own = [...element.childNodes].filter((n) => n.nodeType === 3);
       const text = own.map((n) => n.textContent).join("").trim();
       const box = element.getBoundingClientRect();
-      if (!box.width || !box.height || element.closest("[disabled]")) continue;
+      if (!box.width || !box.height || element.closest("[disabled], [aria-disabled=true], .room")) continue;
       const inside = element.tagName === "IMG" || element.getRootNode().host;
       if (inside && box.right > room.right + 1)
         faults.push(`cut: ${(element.alt ?? text).slice(0, 60)}`);

@@ -96,7 +96,7 @@ class TestExported:
         return exported.locator(".scene").nth([*SCENES].index(name))
 
     def test_it_is_paused_at_its_last_moment(self, scene):
-        assert scene.get_by_role("button", name="play").inner_text() == "▶ Play"
+        assert scene.get_by_role("button").first.inner_text() == "▶ Play"
         number, count = scene.locator(".count").first.inner_text().split(" of ")
         assert number == count
 
@@ -125,10 +125,18 @@ class TestExported:
         assert scene.locator(".count").first.inner_text().startswith("2 of ")
         scene.get_by_role("button", name="one step back").click()
         assert scene.locator(".title").inner_text() == first
-        scene.get_by_role("button", name="play").click()
-        assert scene.get_by_role("button", name="play").inner_text() == "❚❚ Pause"
-        scene.get_by_role("button", name="play").click()
-        assert scene.get_by_role("button", name="play").inner_text() == "▶ Play"
+        scene.get_by_role("button").first.click()
+        assert scene.get_by_role("button").first.inner_text() == "❚❚ Pause"
+        scene.get_by_role("button").first.click()
+        assert scene.get_by_role("button").first.inner_text() == "▶ Play"
+
+    def test_a_button_that_has_no_further_step_keeps_the_focus(self, scene):
+        scene.get_by_role("slider", name="step").fill("1")
+        back = scene.get_by_role("button", name="one step back")
+        back.press("Enter")
+        assert back.get_attribute("aria-disabled") == "true"
+        assert back.evaluate("button => button === button.getRootNode().activeElement")
+        scene.locator("svg").press("End")
 
     def test_what_is_pointed_at_is_read(self, scene, exported):
         scene.locator("svg").focus()
@@ -204,6 +212,19 @@ def test_nothing_moves_where_people_want_no_motion(browser, notebook, exported):
     moves = page.locator(".scene svg g g").first
     assert moves.evaluate("group => getComputedStyle(group).transitionDuration") == "0s"
     page.close()
+
+
+@pytest.mark.parametrize("media", [{"media": "print"}, {"forced_colors": "active"}])
+def test_a_dark_page_is_readable_on_paper_and_in_forced_colours(exported, media):
+    dark = "--jp-ui-font-color1:#fff;--jp-ui-font-color2:#ccc;--jp-layout-color1:#111"
+    exported.evaluate("style => { document.body.style = style }", dark)
+    exported.emulate_media(**media)
+    card = exported.locator(".scene .card rect, .scene .veil rect").first
+    text = exported.locator(".scene .label text").first
+    colors = [one.evaluate("e => getComputedStyle(e).fill") for one in (card, text)]
+    assert colors == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+    exported.emulate_media(media="screen", forced_colors="none")
+    exported.evaluate("() => document.body.removeAttribute('style')")
 
 
 def test_every_scene_is_below_60_kB():

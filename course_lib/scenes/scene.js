@@ -23,8 +23,13 @@
   const host = document.createElement("div");
   const root = host.attachShadow({ mode: "open" });
   make(root, "style", {}, style);
-  const body = make(root, "div", { class: "scene", role: "group", "aria-label": image.alt });
-  const title = make(body, "div", { class: "title", "aria-live": "polite" });
+  const body = make(root, "div", { class: "scene", role: "group", "aria-label": "figure that moves" });
+  const head = make(body, "div", { class: "head" });
+  const title = make(head, "div", { class: "title", "aria-live": "polite" });
+  // the longest title keeps the room of all: buttons would jump under the pointer
+  const longest = scene.runs.flat().map(([number]) => words[number])
+    .reduce((one, other) => (other.length > one.length ? other : one));
+  make(head, "div", { class: "room", "aria-hidden": "true" }, longest);
   const picture = make(make(body, "div", { class: "frame" }), "svg", {
     viewBox: `0 0 ${scene.size.join(" ")}`,
     tabindex: 0,
@@ -33,11 +38,14 @@
   });
   const tip = make(body, "div", { class: "tip", "aria-live": "polite" });
   const bar = make(body, "div", { class: "bar" });
-  const button = (label, words, press) => {
-    const made = make(bar, "button", { type: "button", "aria-label": words, title: words }, label);
+  const button = (label, press, name) => {
+    const named = name ? { "aria-label": name, title: name } : {};
+    const made = make(bar, "button", { type: "button", ...named }, label);
     made.addEventListener("click", press);
     return made;
   };
+  // what is off keeps the focus: without it keys would go to the page
+  const usable = (made, yes) => made.setAttribute("aria-disabled", String(!yes));
   const slider = (parent, name, most) => make(parent, "input", {
     type: "range", min: 0, max: most, step: 1, "aria-label": name,
   });
@@ -59,7 +67,9 @@
     };
     group.addEventListener("pointerenter", () => point(state.id));
     // a key may read something else meanwhile
-    group.addEventListener("pointerleave", () => { if (read === state.id) point(null); });
+    group.addEventListener("pointerleave", ({ pointerType }) => {
+      if (read === state.id && pointerType === "mouse") point(null); // a finger is gone at once
+    });
     elements.set(state.id, parts);
     return parts;
   };
@@ -139,9 +149,11 @@
     steps.value = moment;
     steps.setAttribute("aria-valuetext", words[moments[moment][0]]);
     count.textContent = `${moment + 1} of ${moments.length}`;
-    still.disabled = moments.length < 2;
-    back.disabled = moment === 0;
-    next.disabled = moment === moments.length - 1;
+    usable(still, moments.length > 1);
+    usable(back, moment > 0);
+    usable(next, moment < moments.length - 1);
+    const line = [...now.values()].find((state) => /\bnow\b.*\btimed\b/.test(states[state].role));
+    if (line !== undefined) bring(states[line].x);
   };
   const pause = () => {
     clearInterval(timer);
@@ -155,14 +167,14 @@
     still.textContent = "❚❚ Pause";
     title.setAttribute("aria-live", "off"); // all titles in a row would be a flood
     timer = setInterval(() => {
+      if (moment >= run().length - 2 || !host.isConnected) pause(); // the last title is said
       show(moment + 1);
-      if (moment === run().length - 1 || !host.isConnected) pause();
     }, 1000 * scene.seconds);
   };
   const step = (by) => { pause(); show(moment + by); };
-  const still = button("▶ Play", "play or pause", play);
-  const back = button("‹", "one step back", () => step(-1));
-  const next = button("›", "one step on", () => step(1));
+  const still = button("▶ Play", play);
+  const back = button("‹", () => step(-1), "one step back");
+  const next = button("›", () => step(1), "one step on");
   const steps = slider(bar, "step", 0);
   steps.addEventListener("input", () => { pause(); show(+steps.value); });
   const count = make(bar, "span", { class: "count", "aria-hidden": "true" });
@@ -195,7 +207,8 @@
     read = id;
     const state = id === null ? null : states[shown.get(id)];
     if (state?.tip) elements.get(id).group.setAttribute("data-read", "");
-    tip.textContent = state?.tip ? said(state) : "";
+    const text = state?.tip ? said(state) : "";
+    if (tip.textContent !== text) tip.textContent = text; // it would be said again
   };
   const said = (state) => {
     if (!axis || !/\bevent\b/.test(state.role)) return state.tip;
@@ -208,7 +221,10 @@
     .map(([id]) => id);
   const neighbour = (by) => {
     const ids = readable();
-    if (ids.length) point(ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(read) + by))]);
+    if (!ids.length) return;
+    point(ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(read) + by))]);
+    const { role, x, w } = states[shown.get(read)];
+    if (/\btimed\b/.test(role)) bring(x + w / 2);
   };
   const ticks = [];
   const rule = () => {
@@ -225,7 +241,12 @@
       ticks.push(group);
     }
   };
-  const zoom = (factor, middle = view[0] + view[1] / 2) => {
+  // where somebody reads, else the middle
+  const focus = () => {
+    const state = states[shown.get(read)];
+    return state && /\btimed\b/.test(state.role) ? state.x + state.w / 2 : view[0] + view[1] / 2;
+  };
+  const zoom = (factor, middle = focus()) => {
     const wide = Math.min(axis.length, Math.max(axis.length / 1000, view[1] * factor));
     const start = middle - ((middle - view[0]) / view[1]) * wide;
     look(start, wide);
@@ -236,13 +257,17 @@
     shown.forEach((state) => draw(states[state]));
     rule();
     requestAnimationFrame(() => body.classList.remove("zooming"));
-    whole.disabled = wide === axis.length;
+    usable(whole, wide < axis.length);
+    picture.classList.toggle("closer", wide < axis.length);
+  };
+  const bring = (time) => {
+    if (axis && (time < view[0] || time > view[0] + view[1])) look(time - view[1] / 2, view[1]);
   };
   let whole = null;
   if (axis) {
-    button("+", "zoom in", () => zoom(0.5));
-    button("−", "zoom out", () => zoom(2));
-    whole = button("all", "show the whole time", () => look(axis.start, axis.length));
+    button("+", () => zoom(0.5), "zoom in");
+    button("−", () => zoom(2), "zoom out");
+    whole = button("all", () => look(axis.start, axis.length), "show the whole time");
     const at = (event) => {
       const box = picture.getBoundingClientRect();
       const x = ((event.clientX - box.left) / box.width) * scene.size[0];
@@ -269,8 +294,10 @@
     }),
   };
   picture.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
+    const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+    if (ctrlKey || metaKey || altKey || (shiftKey && key !== "+") || !KEYS[key]) return;
     event.preventDefault();
+    event.stopPropagation();
     KEYS[event.key]();
   });
   // plain keys belong to the scene: JupyterLab would move on to another cell
