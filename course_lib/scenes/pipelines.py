@@ -91,7 +91,7 @@ def _plans(schedules, options):
 
 
 def _played(instructions, name, *, p, m):
-    """The plan; where it ends without all that a step needs, the first of it is said."""
+    """The plan; where a step needs more than it has, the first of it is said."""
     if not isinstance(instructions, Iterable) or isinstance(instructions, str):
         raise UsageError(
             f"{name} returns {short(instructions)} for p={p}, m={m}: expected a list "
@@ -102,7 +102,9 @@ def _played(instructions, name, *, p, m):
     needed = itertools.product(KINDS, range(m), range(max(p, plan.stages)))
     for kind, number, stage in needed:
         if done and not plan.stuck and (stage, kind, number) not in done:
-            says = f"{name} is not complete: {kind} {number} of stage {stage} is missing."
+            says = (
+                f"{name} is not complete: {kind} {number} of stage {stage} is missing."
+            )
             return plan._replace(stuck=says)
     return plan
 
