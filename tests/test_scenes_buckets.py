@@ -127,3 +127,12 @@ def test_tiny_and_huge_gradients_are_harmless(sizes):
 def test_the_figure_of_the_lesson_is_small():
     scene = buckets(sizes_of(wide()), cap=[None, 1, 5, 10, 25], latency=[0.5, 3])
     assert len(scene._repr_html_()) < 55_000
+
+
+def test_the_last_number_of_the_axis_has_room_in_the_figure():
+    axis = buckets([MIB]).axis
+    assert axis.left + axis.width + 6.6 * len("1,000") / 2 < 640
+
+
+def test_the_source_says_that_all_reduces_wait_for_each_other():
+    assert "all-reduces one after the other" in buckets([MIB]).source

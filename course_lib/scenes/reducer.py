@@ -13,7 +13,7 @@ from course_lib.scenes.items import Axis, Item, Moment, label
 from course_lib.scenes.scene import Scene, several, switched
 from course_lib.text import many, short, size
 
-_LEFT, _WIDTH, _HIGH = 84, 552, 28
+_LEFT, _WIDTH, _HIGH = 84, 532, 28  # the last number of the axis needs room
 _BACKWARD, _SENDING, _BUCKET = 8, 44, 134  # y of the rows
 _SUM, _TICKS = 88, 100
 _MIB = 2**20
@@ -83,7 +83,7 @@ def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
         values: step(sizes, limits[values[0]], values[1])
         for values in itertools.product(*switches.values())
     }
-    end = max(1.3 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
+    end = max(1.32 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
     return switched(
         lambda **values: _moments(steps[tuple(values.values())], end),
         switches,
