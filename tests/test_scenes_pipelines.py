@@ -9,6 +9,7 @@ from course_lib import scenes
 from course_lib.errors import UsageError
 from course_lib.scenes.interleaving import actions
 from course_lib.scenes.schedules import played
+from course_lib.text import many
 
 LESSON = Path(__file__).parents[1] / "notebooks/01_model_parallel.ipynb"
 
@@ -190,3 +191,8 @@ def test_all_positions_of_the_lesson_stay_below_60_kb(schedules):
     scene = scenes.pipeline(schedules, p=[2, 4], m=[4, 8], at={"p": 4, "m": 4})
     assert len(scene.runs) == 12 and len(scene._repr_html_()) < 60_000
     assert [*scene.at.values()] == ["GPipe", 4, 4]
+
+
+def test_only_what_ends_like_batch_has_its_plural():
+    assert many(2, "micro-batch") == "2 micro-batches"
+    assert [many(1, "micro-batch"), many(2, "epoch")] == ["1 micro-batch", "2 epochs"]
