@@ -118,6 +118,7 @@ def test_a_switch_is_true_or_false():
 @pytest.mark.parametrize("gradient", [0, -1e-9, 123456.7])
 def test_one_micro_batch_and_odd_numbers_are_harmless(gradient):
     scene = accumulation([gradient], size=0, ranks=[1])
+    assert scene.moments[0].title.startswith("1 micro-batch: one GPU")
     assert "−0.00000" not in scene._repr_html_()
 
 

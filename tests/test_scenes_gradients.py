@@ -128,6 +128,12 @@ def test_no_batch_is_refused(gradients, bad):
         scenes.noise(gradients, **bad)
 
 
+@pytest.mark.parametrize("seed", ["x", None, 2**63])
+def test_a_seed_is_a_whole_number(gradients, seed):
+    with pytest.raises(UsageError, match="a whole number as its seed"):
+        scenes.noise(gradients, seed=seed)
+
+
 def test_what_autograd_returns_for_many_parameters_will_do():
     model = torch.nn.Linear(2, 3)
     xs = torch.eye(2)

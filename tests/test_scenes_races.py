@@ -148,6 +148,7 @@ def test_names_with_markup_are_text():
         ([Event(0, "compute", None, 0, 1)], "found None"),
         ([event(0, 0, 0, 1), event(0, 1, 0, 2)], "two additions at one time, 0 s"),
         (None, "a trace, or a list of events: found None"),
+        ([Event(None, "compute", "0 → 1", 0, 1)], "list of events: found"),
         (["x"], "list of events: found 'x'"),
     ],
 )

@@ -26,7 +26,7 @@ def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Sc
     Errors: `UsageError` where there is no gradient of finite numbers, a batch size is
     not 1 to 100,000, or draws are not 1 to 100.
     """
-    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws)
+    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws, seed)
     means, seen = _means(rows, sizes, draws=draws, seed=seed), _directions(rows)
     plane = _Plane(rows, seen, shown=torch.cat([*means.values()]))
     source = f"measured: {len(rows):,} gradients, seed {seed}; the picture shows two "
@@ -75,8 +75,10 @@ def _means(rows, sizes, *, draws, seed):
     return means
 
 
-def _sizes(batch_sizes, draws):
+def _sizes(batch_sizes, draws, seed):
     sizes = several(batch_sizes)
+    if type(seed) is not int or abs(seed) >= 2**63:
+        raise UsageError(f"noise() needs a whole number as its seed: {short(seed)}")
     whole = all(type(number) is int and number > 0 for number in (*sizes, draws))
     if sizes and whole and draws <= 100 and max(sizes) <= _MOST:
         return sizes

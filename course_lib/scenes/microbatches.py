@@ -107,7 +107,7 @@ def _checked(gradients, ranks):
         )
     for count in ranks:
         if type(count) is not int or count < 1 or len(gradients) % count:
-            each = f"{len(gradients)} micro-batches"
+            each = many(len(gradients), "micro-batch")
             raise UsageError(f"{short(count)} ranks cannot share {each} evenly")
     return gradients
 
@@ -128,7 +128,9 @@ def _float(gradient):
 
 def _moments(sharing):
     count, ranks = len(sharing.gradients), many(sharing.ranks, "rank")
-    start = f"{count} micro-batches: one GPU takes all of them, {ranks} share them."
+    start = (
+        f"{many(count, 'micro-batch')}: one GPU takes all of them, {ranks} share them."
+    )
     yield Moment(start, _items(sharing, 0))
     for turn in range(1, count + 1):
         before = sharing.all_reduces(turn - 1)

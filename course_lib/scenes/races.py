@@ -148,7 +148,7 @@ def _additions(events):
 
 
 def _addition(event):
-    if not isinstance(event, Event):
+    if not isinstance(event, Event) or not isinstance(event.rank, int | str):
         raise UsageError(
             f"lost_updates() needs a trace, or a list of events: found {short(event)}"
         )
