@@ -14,8 +14,8 @@ _TYPES = {
 
 
 def many(count, noun):
-    """`1 rank`, `2 ranks`, `1,797 samples`, `3 processes`."""
-    end = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    """`1 rank`, `2 ranks`, `1,797 samples`, `3 processes`, `4 batches`."""
+    end = "" if count == 1 else "es" if noun.endswith(("s", "tch")) else "s"
     return f"{count:,} {noun}{end}"
 
 

@@ -174,3 +174,10 @@ def test_numbers_are_sorted_on_a_slider_words_are_not_and_one_value_has_none():
     assert scene.moments[0].title == "{'n': 4, 'when': 'late', 'fixed': 7}"
     with pytest.raises(UsageError, match="n: a slider needs at least one value"):
         switched(make, {"n": []}, height=10, source="computed")
+
+
+def test_a_page_above_60_kb_is_refused_in_a_sentence():
+    moments = [Moment(f"{i} {'x' * 1000}", ()) for i in range(100)]
+    scene = Scene(moments, height=10, source="")
+    with pytest.raises(UsageError, match=r"takes \d+ kB, at most 60: .*fewer values"):
+        scene._repr_html_()

@@ -98,9 +98,27 @@ def test_what_cannot_be_shared_is_refused_in_a_sentence(gradients, settings, wor
         accumulation(gradients, size=100, **settings)
 
 
+@pytest.mark.parametrize("gradients", [5, None, "12"])
+def test_what_is_no_list_of_gradients_is_refused(gradients):
+    with pytest.raises(UsageError, match="expected 1 to 8, each with its gradient"):
+        accumulation(gradients, size=100)
+
+
+@pytest.mark.parametrize("size", [float("nan"), -1, "100", None, 10**400])
+def test_what_is_no_size_is_refused(size):
+    with pytest.raises(UsageError, match="size is .*: expected bytes, 0 or more"):
+        accumulation([1, 2], size=size)
+
+
+def test_a_switch_is_true_or_false():
+    with pytest.raises(UsageError, match="no_sync is 'no': expected True or False"):
+        accumulation([1, 2], size=100, no_sync="no")
+
+
 @pytest.mark.parametrize("gradient", [0, -1e-9, 123456.7])
 def test_one_micro_batch_and_odd_numbers_are_harmless(gradient):
     scene = accumulation([gradient], size=0, ranks=[1])
+    assert scene.moments[0].title.startswith("1 micro-batch: one GPU")
     assert "−0.00000" not in scene._repr_html_()
 
 

@@ -102,6 +102,13 @@ def test_the_limits_of_the_default_have_a_name():
         (["<b>"], {}, "cannot fill buckets with '<b>'"),
         ([-1], {}, "cannot fill buckets with -1"),
         ([1] * 41, {}, "room for 40"),
+        (5, {}, "needs a list with the bytes of each gradient: found 5"),
+        (None, {}, "needs a list with the bytes of each gradient: found None"),
+        ([True], {}, "cannot fill buckets with True"),
+        ([2**63], {}, "cannot fill buckets with 9223372036854775808"),
+        ([1], {"cap": 10**30}, "expected MiB above 0"),
+        ([1], {"cap": True}, "cannot have True as its limit"),
+        ([1], {"latency": 1e300}, "expected 0 or more, up to 1,000,000"),
         ([1], {"cap": [0]}, "expected MiB above 0"),
         ([1], {"cap": ["5"]}, "cannot have '5' as its limit"),
         ([1], {"latency": [float("nan")]}, "expected 0 or more"),
@@ -120,3 +127,12 @@ def test_tiny_and_huge_gradients_are_harmless(sizes):
 def test_the_figure_of_the_lesson_is_small():
     scene = buckets(sizes_of(wide()), cap=[None, 1, 5, 10, 25], latency=[0.5, 3])
     assert len(scene._repr_html_()) < 55_000
+
+
+def test_the_last_number_of_the_axis_has_room_in_the_figure():
+    axis = buckets([MIB]).axis
+    assert axis.left + axis.width + 6.6 * len("1,000") / 2 < 640
+
+
+def test_the_source_says_that_all_reduces_wait_for_each_other():
+    assert "all-reduces one after the other" in buckets([MIB]).source

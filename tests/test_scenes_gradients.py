@@ -46,6 +46,18 @@ def test_the_last_title_says_what_was_measured_and_what_the_rule_says(gradients)
     assert measured == pytest.approx(rule, rel=0.3)
 
 
+def test_titles_measure_in_all_directions_not_in_those_of_the_picture():
+    # as much scatter in each of 100 directions: two of them hold a 50th of it
+    rows = torch.randn(200, 100, generator=torch.Generator().manual_seed(1))
+    scene = scenes.noise(rows, batch_sizes=1, draws=100)
+    spread = rows.var(0, correction=0).sum().sqrt().item()
+    title = scene.moments[-1].title
+    measured, one = map(float, re.findall(r"[\d.]+(?=;| /)", title))
+    assert one == pytest.approx(spread, rel=0.06)
+    assert measured == pytest.approx(spread, rel=0.2)
+    assert "two of their 100 directions, titles measure in all" in scene.source
+
+
 def test_each_moment_adds_a_batch_and_the_true_gradient_stays(gradients):
     moments = scenes.noise(gradients, draws=5).moments
     dots = [sum(item.id.startswith("dot ") for item in m.items) for m in moments]
@@ -100,11 +112,26 @@ def test_what_is_no_gradient_is_refused(bad):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"batch_sizes": []}, {"batch_sizes": [0]}, {"draws": 0}, {"draws": 101}]
+    "bad",
+    [
+        {"batch_sizes": []},
+        {"batch_sizes": [0]},
+        {"batch_sizes": 10**9},
+        {"batch_sizes": [4, None]},
+        {"draws": 0},
+        {"draws": 101},
+        {"draws": "5"},
+    ],
 )
 def test_no_batch_is_refused(gradients, bad):
     with pytest.raises(UsageError, match="draws 1 to 100 batches"):
         scenes.noise(gradients, **bad)
+
+
+@pytest.mark.parametrize("seed", ["x", None, 2**63])
+def test_a_seed_is_a_whole_number(gradients, seed):
+    with pytest.raises(UsageError, match="a whole number as its seed"):
+        scenes.noise(gradients, seed=seed)
 
 
 def test_what_autograd_returns_for_many_parameters_will_do():

@@ -61,6 +61,42 @@ def test_ranks_shard_the_optimizer_alone_and_only_where_there_are_copies():
     assert bars(scene, shard_optimizer=True) == bars(scene)
 
 
+def test_a_switch_without_effect_says_so():
+    titles = {
+        (gpus, split): [
+            m.title
+            for m in memory_bars(
+                10**6, **GIVEN, gpus=gpus, split=split, shard=True, microbatch=64
+            ).moments
+        ]
+        for gpus in (1, 4)
+        for split in (False, True)
+    }
+    assert "not shared because there is one GPU" in titles[1, False][2]
+    assert "not shared because a part is on one GPU only" in titles[4, True][2]
+    assert "shared by 4 ranks" in titles[4, False][2]
+    assert "on one GPU nothing to split" in titles[1, True][3]
+    assert "nothing to split" not in titles[1, False][3] + titles[4, True][3]
+
+
+def test_a_model_in_parts_counts_one_micro_batch_and_says_so():
+    scene = memory_bars(10**7, **GIVEN, gpus=4, split=True, microbatch=64)
+    assert bars(scene)[1].startswith("64 micro-batches of 64 samples, one alive at a")
+    assert "one micro-batch is alive at a time" in scene.source
+
+
+def test_micro_batches_that_do_not_divide_the_batch_hold_up_to_so_many():
+    given = GIVEN | {"batch": 64}
+    _, title = bars(memory_bars(10**7, **given, gpus=3, microbatch=64))
+    assert title.startswith("3 ranks, each with 1 micro-batch of up to 22 samples:")
+
+
+def test_what_fits_under_ddp_fits_without_its_buckets():
+    scene = memory_bars(10**6, **GIVEN, microbatch=64)
+    assert bars(scene, GPUs=4)[1].endswith("fit into 240 MB without DDP's buckets.")
+    assert bars(scene)[1].endswith("fit into 240 MB.")
+
+
 def test_kinds_come_one_after_the_other():
     titles = [moment.title for moment in memory_bars(10**6, **GIVEN).moments]
     assert titles[:3] == [
@@ -87,6 +123,11 @@ def test_bars_and_line_stay_in_the_figure(capacity):
         ({"capacity": "40 GB"}, "capacity is '40 GB'"),
         ({"gpus": [9]}, "cannot show 9 GPUs"),
         ({"gpus": []}, "needs at least one value"),
+        ({"sample": 10**400}, "sample is 1000.*at most 1e.18"),
+        ({"batch": 0.5}, "cannot show 0.5 samples: expected whole numbers above 0"),
+        ({"split": "no"}, "split is 'no': expected True or False"),
+        ({"shard": [True, None]}, "shard is None: expected True or False"),
+        ({"gpus": True}, "cannot show True GPUs"),
         ({"microbatch": ["<b>"]}, "cannot show '<b>' samples"),
     ],
 )

@@ -9,6 +9,7 @@ from course_lib import scenes
 from course_lib.errors import UsageError
 from course_lib.scenes.interleaving import actions
 from course_lib.scenes.schedules import played
+from course_lib.text import many
 
 LESSON = Path(__file__).parents[1] / "notebooks/01_model_parallel.ipynb"
 
@@ -123,6 +124,43 @@ def test_a_schedule_that_gets_stuck_is_played_up_to_there():
     assert sum("event" in item.role for item in scene.moments[-1].items) == 1
 
 
+def test_one_value_will_do_for_a_slider(schedules):
+    scene = scenes.pipeline({"GPipe": schedules["GPipe"]}, p=1, m=1)
+    assert scene.moments[0].title == "GPipe: 1 micro-batch, 1 device."
+    assert scene.moments[-1].title.endswith("at most 1 micro-batch alive.")
+
+
+def test_a_schedule_that_is_not_complete_names_what_is_missing_first(schedules):
+    def without_last(p, m):
+        return [i for i in schedules["GPipe"](p, m) if i != (0, "backward", 1)]
+
+    last = scenes.pipeline({"mine": without_last}, p=2, m=2).moments[-1]
+    assert last.title == "mine is not complete: backward 1 of stage 0 is missing."
+
+
+def test_a_schedule_that_returns_nothing_is_a_sentence():
+    with pytest.raises(UsageError, match="mine returns None for p=2, m=3: expected a"):
+        scenes.pipeline({"mine": lambda p, m: None}, p=2, m=3)
+
+
+@pytest.mark.parametrize("bad", [None, [], len, ["gpipe"], {"GPipe": 3}])
+def test_what_is_no_dict_of_functions_is_refused(bad):
+    with pytest.raises(UsageError, match="functions by name|needs a schedule"):
+        scenes.pipeline(bad)
+
+
+@pytest.mark.parametrize("bad", [{"devices": 4}, 4, {"p": 4, "q": 1}])
+def test_first_values_have_the_names_of_the_sliders(schedules, bad):
+    with pytest.raises(UsageError, match="expected a dict of 'schedule', 'p' and 'm'"):
+        scenes.pipeline(schedules, at=bad)
+
+
+@pytest.mark.parametrize(("p", "m", "chunks"), [(0, 4, 2), (4, 0, 2), (4, 4, 1)])
+def test_what_cannot_be_interleaved_is_refused(p, m, chunks):
+    with pytest.raises(UsageError, match="cannot interleave [01] .*: expected [12] or"):
+        scenes.interleaved(p, m, chunks=chunks)
+
+
 def test_a_schedule_of_nothing_is_a_moment():
     scene = scenes.pipeline({"<b>": lambda p, m: []}, p=[2], m=[2])
     assert [moment.title for moment in scene.moments] == ["<b> has no instruction."]
@@ -130,7 +168,7 @@ def test_a_schedule_of_nothing_is_a_moment():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"p": []}, {"m": [0]}, {"p": [2.5]}, {"m": [float("nan")]}]
+    "bad", [{"p": []}, {"m": [0]}, {"p": [2.5]}, {"m": [float("nan")]}, {"m": 1000}]
 )
 def test_a_pipeline_of_nothing_is_refused(schedules, bad):
     with pytest.raises(UsageError, match="needs a schedule, devices and micro"):
@@ -153,3 +191,8 @@ def test_all_positions_of_the_lesson_stay_below_60_kb(schedules):
     scene = scenes.pipeline(schedules, p=[2, 4], m=[4, 8], at={"p": 4, "m": 4})
     assert len(scene.runs) == 12 and len(scene._repr_html_()) < 60_000
     assert [*scene.at.values()] == ["GPipe", 4, 4]
+
+
+def test_only_what_ends_like_batch_has_its_plural():
+    assert many(2, "micro-batch") == "2 micro-batches"
+    assert [many(1, "micro-batch"), many(2, "epoch")] == ["1 micro-batch", "2 epochs"]

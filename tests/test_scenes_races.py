@@ -31,11 +31,11 @@ def test_each_read_and_each_write_is_a_moment_in_the_order_of_time():
         "Process 0 reads 0.",
         "Process 1 reads 0, too.",
         "Process 0 writes 1.",
-        "Process 1 writes 1 over 1: an update is lost.",
+        "Process 1 writes 1 over 1: the update of process 0 is lost.",
         "Process 1 reads 1.",
         "Process 0 reads 1, too.",
         "Process 1 writes 2.",
-        "Process 0 writes 2 over 2: an update is lost.",
+        "Process 0 writes 2 over 2: the update of process 1 is lost.",
         "The counter says 2 after 4 additions: 2 updates are lost.",
     ]
 
@@ -46,11 +46,19 @@ def test_with_a_lock_nothing_is_lost():
     assert not any("over" in title or "too" in title for title in said)
 
 
-def test_what_overwrites_is_marked_by_a_word_and_an_outline():
-    items = scenes.lost_updates(RACE).moments[-1].items
-    marked = {item.text for item in items if "again" in item.role}
-    plain = {i.text for i in items if i.id.startswith("addition")} - marked
-    assert marked == {"0 → 1, lost", "1 → 2, lost"} and plain == {"0 → 1", "1 → 2"}
+def test_what_is_overwritten_is_marked_from_then_on_by_a_word_and_an_outline():
+    moments = scenes.lost_updates(RACE).moments
+    marked = [
+        [(i.id, i.text) for i in moment.items if "again" in i.role]
+        for moment in moments
+    ]
+    first, second = (
+        ("addition 0 0.0", "0 → 1, lost"),
+        ("addition 1 0.12", "1 → 2, lost"),
+    )
+    assert marked == [[]] * 4 + [[first]] * 4 + [[first, second]] * 2
+    items = moments[-1].items
+    assert [i.text for i in items if i.id == "addition 1 0.01"] == ["0 → 1"]
     assert "4 additions, 2 lost" in [item.text for item in items]
 
 
@@ -69,8 +77,32 @@ def test_the_sum_of_what_is_lost_is_what_the_counter_lacks():
     slow, late = event(0, 0, 0.0, 0.5), event(2, 3, 0.45, 0.6)
     quick = [event(1, i, 0.1 + 0.1 * i, 0.19 + 0.1 * i) for i in range(3)]
     said = titles([slow, late, *quick])
-    assert "Process 0 writes 1 over 3: 3 updates are lost." in said
+    assert said[-3:-1] == [
+        "Process 0 writes 1 over 3: 3 updates are now only in the hands of others.",
+        "Process 2 writes 4 over 1: the update of process 0 is lost.",
+    ]
     assert said[-1] == "The counter says 4 after 5 additions: an update is lost."
+
+
+def test_what_is_lost_never_comes_back():
+    old, quick = event(2, 0, 0.1, 4), [event(0, 0, 0, 1), event(1, 1, 1.2, 2)]
+    moments = scenes.lost_updates([*quick, old, event(0, 2, 3, 5)]).moments
+    scores = [[i.text for i in m.items if i.id == "score"][0] for m in moments]
+    lost = [int(score.split()[-2]) for score in scores]
+    assert lost == sorted(lost) and scores[-1] == "4 additions, 1 lost"
+    assert moments[-1].title.startswith("The counter says 3")
+
+
+def test_a_slow_write_over_several_says_whose_updates_are_lost():
+    said = titles([event(0, 0, 0, 9), event(1, 0, 1, 2), event(2, 1, 3, 4)])
+    assert "Process 0 writes 1 over 2: 2 updates of process 1 and process 2" in said[-2]
+
+
+def test_a_text_that_does_not_fit_is_left_out():
+    many = [event(i, 123456789 + i, i, i + 1) for i in range(6)]
+    for item in scenes.lost_updates(many).moments[-1].items:
+        if item.w and item.text:
+            assert 6.6 * len(item.text) < item.w
 
 
 def test_a_write_that_is_noted_late_comes_before_who_read_its_number():
@@ -110,7 +142,14 @@ def test_names_with_markup_are_text():
         ([event(0, i, i, i + 1) for i in range(61)], "1 to 60 additions: found 61"),
         ([Event(0, "compute", "forward", 0, 1)], "found 'forward'"),
         ([Event(0, "compute", "nan → 1", 0, 1)], "found 'nan → 1'"),
-        ([Event(0, "compute", "0 → 1", 0, float("inf"))], "such as '0 → 1'"),
+        ([Event(0, "compute", "0 → 1", 0, float("inf"))], "no time: 0 to inf"),
+        ([Event(0, "compute", "0 → 1", float("nan"), 1)], "no time: nan to 1"),
+        ([Event(0, "compute", "0 → 1", 2, 1)], "no time: 2 to 1"),
+        ([Event(0, "compute", None, 0, 1)], "found None"),
+        ([event(0, 0, 0, 1), event(0, 1, 0, 2)], "two additions at one time, 0 s"),
+        (None, "a trace, or a list of events: found None"),
+        ([Event(None, "compute", "0 → 1", 0, 1)], "list of events: found"),
+        (["x"], "list of events: found 'x'"),
     ],
 )
 def test_what_cannot_be_shown_is_a_sentence(events, why):

@@ -67,8 +67,17 @@ def test_the_first_value_is_shown_first_and_sliders_are_in_order():
         {"samples": []},
         {"ranks": 2.5},
         {"samples": 33},
+        {"samples": True},
+        {"ranks": 1000},
+        {"shuffle": "yes"},
+        {"drop_last": [False, 0]},
     ],
 )
 def test_what_cannot_be_dealt_is_a_sentence(bad):
     with pytest.raises(UsageError, match="dealing"):
         scenes.dealing(**{"samples": 4, "ranks": 2} | bad)
+
+
+def test_one_sample_is_no_plural():
+    last = scenes.dealing(samples=4, ranks=4).moments[-1]
+    assert last.title == "4 ranks read 1 sample each."

@@ -7,6 +7,7 @@ import pytest
 
 from course_lib import scenes
 from course_lib.errors import UsageError
+from course_lib.launching.results import Results
 from course_lib.scenes import bars
 from course_lib.scenes.scene import payload
 from course_lib.tracing.events import Event, Trace
@@ -79,8 +80,8 @@ def test_two_runs_begin_at_one_moment_on_one_scale():
     )
     scene = scenes.timeline({"by hand": trace(*STEP), "DDP": trace(*late)})
     first = {item.id.rpartition(" ")[0]: item.x for item in events_of(scene)[::-1]}
-    assert set(first) == {"by hand", "DDP"}
-    assert min(i.x for i in events_of(scene) if i.id.startswith("DDP")) == 0
+    assert set(first) == {"0", "1"}  # the runs in their order
+    assert min(i.x for i in events_of(scene) if i.id.startswith("1 ")) == 0
     assert scene.moments[-1].title == "by hand 400 ms, DDP 1.4 s"
     assert scene.axis.unit == "s"
 
@@ -155,3 +156,40 @@ def test_more_ranks_than_rows_are_told():
     wide = (Event(rank, "compute", "forward", 0, 1) for rank in range(100))
     scene = scenes.timeline(trace(*wide))
     assert len(events_of(scene)) == 48 and "48 of 100 rows are drawn" in scene.source
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([*STEP], "expected a trace, found list"),
+        ("trace", "expected a trace, found str"),
+        ({"a": trace(*STEP), "b": 3}, "b: expected a trace, found int"),
+        ([trace(*STEP)], "expected a trace, found list"),
+        (
+            {str(i): trace(*STEP) for i in range(13)},
+            "13 runs: the figure has room for 12",
+        ),
+    ],
+)
+def test_what_is_no_trace_is_a_sentence(given, words):
+    with pytest.raises(UsageError, match=words):
+        scenes.timeline(given)
+
+
+def test_results_lead_to_their_trace():
+    results = Results([1], output=[], seconds=1, trace=trace(*STEP))
+    with pytest.raises(UsageError, match="found Results: give its `.trace`"):
+        scenes.timeline(results)
+
+
+def test_names_that_take_much_room_leave_room_for_fewer_bars():
+    events = [
+        Event(f"Gerät {'ß' * 200} {i % 8}", "compute", f"{i} {'ß' * 80}", i, i + 1)
+        for i in range(800)
+    ]
+    runs = {f"{i} {'ß' * 500}": trace(*events) for i in range(4)}
+    scene = scenes.timeline(runs)
+    assert len(scene._repr_html_()) < 60_000
+    names = [item for item in scene.moments[-1].items if item.role == "label strong"]
+    assert len(names) == 4 and all(6.6 * len(item.text) <= 640 for item in names)
+    assert all(item.text.endswith("…") for item in names)

@@ -105,6 +105,8 @@ def test_a_name_with_markup_is_text():
     [
         (None, "nothing was copied"),
         (trace(), "nothing was copied"),
+        ([], "needs what `cl.trace..` recorded: found list"),
+        ("trace", "recorded: found str"),
         (trace("copy 0 0 5"), "nothing was copied"),
         (step(range(1, 9)), "room for 8"),
         (trace(*["copy 0 1 5", "copy 1 0 5"] * 20), "record a single step"),

@@ -9,14 +9,16 @@ from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import Scene, several, switched
 from course_lib.scenes.svg import class_name
-from course_lib.text import many, size
+from course_lib.text import many, short, size
 
 _LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
 _TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
 _MOST = 8  # GPUs below each other
+_LARGEST = 1e18  # parameters or bytes: more than there are anywhere
 _SOURCE = (
-    "computed: Adam, numbers of 4 bytes, equal parts; without work space"
-    " and DDP's buckets"
+    "computed: Adam, numbers of 4 bytes, equal parts; without work space and DDP's"
+    " buckets (a copy of the gradients); of a model in parts, one micro-batch is alive"
+    " at a time"
 )
 _HOLDS = {False: "the whole model", True: "a part of the model"}
 
@@ -80,25 +82,27 @@ def memory_bars(
     """The four kinds of memory on each GPU, in bars, against its capacity.
 
     A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
-    gradient, 8 for two means. A `sample` leaves so many bytes of activations; `batch`
-    is counted in samples, `capacity` in bytes of a GPU. GPUs share the batch or `split`
-    the model evenly; `microbatch` samples go through it at once (without it the batch,
-    a quarter, a 16th and a 64th); with `shard` each rank keeps a part of the
-    optimizer's state. These are one value, or a list whose first is shown first.
+    gradient, 8 for two means. A `sample` leaves so many bytes of activations, and one
+    micro-batch is alive at a time, in a split model, too; `batch` is counted in
+    samples, `capacity` in bytes of a GPU. GPUs share the batch or `split` the model
+    evenly; `microbatch` samples go through it at once (without it the batch, a quarter,
+    a 16th and a 64th); with `shard` each rank keeps a part of the optimizer's state.
+    These are one value, or a list whose first is shown first.
 
-    Errors: `UsageError` for numbers that are not above 0.
+    Errors: `UsageError` for numbers that are not above 0, or that are absurd.
     """
     sizes = {"parameters": parameters, "sample": sample, "batch": batch}
     sizes |= {"capacity": capacity}
     for name, value in sizes.items():
         _positive(name, value)
+    _whole(batch, "samples")
     if microbatch is None:
         microbatch = [max(1, int(batch) // n) for n in (1, 4, 16, 64)]
     switches = {
         "GPUs": [_whole(count, "GPUs", _MOST) for count in several(gpus)],
-        "each holds": [_HOLDS[bool(value)] for value in several(split)],
+        "each holds": [_HOLDS[_switch(value, "split")] for value in several(split)],
         "micro-batch": [_whole(count, "samples") for count in several(microbatch)],
-        "shard optimizer": list(map(bool, several(shard))),
+        "shard optimizer": [_switch(value, "shard") for value in several(shard)],
     }
     plans = [
         Placement(*sizes.values(), *values)
@@ -115,15 +119,23 @@ def memory_bars(
 
 
 def _positive(name, value):
-    if not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise UsageError(f"{name} is {value!r}: expected a number above 0")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= _LARGEST:
+        limit = "" if not number or value <= _LARGEST else f", at most {_LARGEST:.0e}"
+        raise UsageError(f"{name} is {short(value)}: expected a number above 0{limit}")
 
 
-def _whole(count, noun, most=math.inf):
-    if not isinstance(count, int) or not 1 <= count <= most:
-        limit = f"up to {most}" if most < math.inf else "above 0"
+def _switch(value, name):
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is {short(value)}: expected True or False")
+    return value
+
+
+def _whole(count, noun, most=_LARGEST):
+    if type(count) is not int or not 1 <= count <= most:
+        limit = f"up to {most}" if most < _LARGEST else "above 0"
         raise UsageError(
-            f"cannot show {count!r} {noun}: expected whole numbers {limit}"
+            f"cannot show {short(count)} {noun}: expected whole numbers {limit}"
         )
     return count
 
@@ -142,24 +154,38 @@ def _state(placement):
     held, where = placement.held, "each GPU" if placement.gpus > 1 else "the GPU"
     yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
     yield f"Gradients, 4 bytes for each parameter: {size(held['gradients'])} more."
-    ranks = placement.copies
-    shared = f", shared by {ranks} ranks" if placement.shard and ranks > 1 else ""
+    shared = _sharing(placement)
     state = size(held["optimizer state"])
     yield f"Adam, 8 bytes for each parameter{shared}: {state}."
     total, room = sum(held.values()), size(placement.capacity)
-    end = f"{size(total)} fit into {room}."
-    if total > placement.capacity:
-        end = f"{size(total)} do not fit into {room}."
-    yield f"{_work(placement)}: {end}"
+    fits = "fit" if total <= placement.capacity else "do not fit"
+    buckets = " without DDP's buckets" if placement.copies > 1 else ""
+    yield f"{_work(placement)}: {size(total)} {fits} into {room}{buckets}."
+
+
+def _sharing(placement):
+    """Who shares the optimizer's state; or why nobody does where they should."""
+    if not placement.shard:
+        return ""
+    if placement.copies > 1:
+        return f", shared by {placement.copies} ranks"
+    why = "a part is on one GPU only" if placement.parts > 1 else "there is one GPU"
+    return f", not shared because {why}"
 
 
 def _work(placement):
     """`4 ranks, 4 micro-batches of 256 samples each`."""
-    turns = "micro-batch" if placement.turns == 1 else "micro-batches"
-    each = f"{placement.turns:,} {turns} of {many(placement.at_once, 'sample')}"
-    return (
-        f"{placement.copies} ranks, each with {each}" if placement.copies > 1 else each
-    )
+    count, turns = placement.at_once, placement.turns
+    share = placement.batch / placement.copies
+    about = "up to " if turns * count != share else ""
+    kind = "micro-batch" if turns == 1 else "micro-batches"
+    each = f"{turns:,} {kind} of {about}{many(count, 'sample')}"
+    if placement.copies > 1:
+        return f"{placement.copies} ranks, each with {each}"
+    if placement.parts > 1:
+        return f"{each}, one alive at a time" if turns > 1 else each
+    whole = placement.holds == _HOLDS[True]
+    return f"{each}, on one GPU nothing to split" if whole else each
 
 
 def _items(placement, scale, kinds):

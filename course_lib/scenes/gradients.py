@@ -4,11 +4,13 @@ import torch
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
+from course_lib.scenes.scene import Scene, several, varied
+from course_lib.text import short
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 150, 12, 478, 250  # of 640, the width of a figure
 _LEAST = 84  # height of what says what is what
 _DOT = 7
+_MOST = 100_000  # samples of a batch
 
 
 def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Scene:
@@ -18,21 +20,17 @@ def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Sc
     true gradient is their mean, that of a batch the mean of some that are drawn, with
     replacement. Two directions are seen: along the true gradient, which points up, and
     sideways that one across it in which single gradients scatter most. The dashed line
-    has their standard deviations in both over √B for a batch size B.
+    has their standard deviations in both over √B for a batch size B; distances in
+    titles are in all directions.
 
     Errors: `UsageError` where there is no gradient of finite numbers, a batch size is
-    below 1, or draws are not 1 to 100.
+    not 1 to 100,000, or draws are not 1 to 100.
     """
-    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws)
-    points = flat(rows)
-    chance = torch.Generator().manual_seed(seed)
-    means = {}
-    for size in sizes:
-        batches = torch.randint(len(points), (draws, size), generator=chance)
-        means[size] = points[batches].mean(1)
-    plane = _Plane(points, torch.cat([*means.values()]))
-    source = f"measured: {len(rows):,} gradients in two of their {rows.shape[1]:,} "
-    source += f"directions (root mean square), seed {seed}"
+    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws, seed)
+    means, seen = _means(rows, sizes, draws=draws, seed=seed), _directions(rows)
+    plane = _Plane(rows, seen, shown=torch.cat([*means.values()]))
+    source = f"measured: {len(rows):,} gradients, seed {seed}; the picture shows two "
+    source += f"of their {rows.shape[1]:,} directions, titles measure in all of them"
     return varied(
         lambda **values: _moments(plane, means, *values.values()),
         {"batch size": sizes},
@@ -48,6 +46,11 @@ def flat(gradients: torch.Tensor) -> torch.Tensor:
 
     The second direction is across the first one.
     """
+    return gradients @ _directions(gradients)
+
+
+def _directions(gradients):
+    """Both as columns, f64[parameters, 2]."""
     true = gradients.mean(0)
     along = true / true.norm().clamp(min=1e-30)
     rest = gradients - torch.outer(gradients @ along, along)
@@ -58,17 +61,30 @@ def flat(gradients: torch.Tensor) -> torch.Tensor:
         part /= part.norm().clamp(min=1e-30)
     across = rest.T @ part
     across /= across.norm().clamp(min=1e-30)
-    return gradients @ torch.stack([along, across], dim=1)
+    return torch.stack([along, across], dim=1)
 
 
-def _sizes(batch_sizes, draws):
-    sizes = [*batch_sizes]
-    whole = all(isinstance(number, int) and number > 0 for number in (*sizes, draws))
-    if sizes and whole and draws <= 100:
+def _means(rows, sizes, *, draws, seed):
+    """The gradients of batches, f64[draws, parameters] for each size."""
+    chance, means = torch.Generator().manual_seed(seed), {}
+    for size in sizes:
+        batches = torch.randint(len(rows), (draws, size), generator=chance)
+        # how often each is in a batch: to pick the rows themselves takes much memory
+        counts = [batch.bincount(minlength=len(rows)) for batch in batches]
+        means[size] = torch.stack(counts).double() @ rows / size
+    return means
+
+
+def _sizes(batch_sizes, draws, seed):
+    sizes = several(batch_sizes)
+    if type(seed) is not int or abs(seed) >= 2**63:
+        raise UsageError(f"noise() needs a whole number as its seed: {short(seed)}")
+    whole = all(type(number) is int and number > 0 for number in (*sizes, draws))
+    if sizes and whole and draws <= 100 and max(sizes) <= _MOST:
         return sizes
     raise UsageError(
-        "noise() draws 1 to 100 batches of 1 gradient or more: "
-        f"found batch_sizes={sizes}, draws={draws}"
+        f"noise() draws 1 to 100 batches of 1 to {_MOST:,} gradients: "
+        f"found batch_sizes={short(sizes)}, draws={short(draws)}"
     )
 
 
@@ -94,16 +110,16 @@ def _row(gradient):
 
 def _moments(plane, means, size):
     """One for each batch, and before and after them."""
-    away = (means[size] - plane.true).norm(dim=1).tolist()
+    away = (means[size] - plane.mean).norm(dim=1).tolist()
     still, dots = [*plane.frame(size)], []
     moments = [Moment("The true gradient is the mean over all samples.", still)]
-    for number, (point, far) in enumerate(zip(means[size], away, strict=True)):
+    for number, (point, far) in enumerate(zip(plane.seen(means[size]), away)):
         title = f"Batch {number + 1}: its gradient misses the true one by {_two(far)}."
         dots = [*dots, plane.dot(number, point, title)]
         newest = plane.arrow("newest", point, role="gradients arrow")
         moments.append(Moment(title, [*still, *dots, newest]))
     mean = (sum(far**2 for far in away) / len(away)) ** 0.5
-    one = plane.spread.norm().item()
+    one = plane.one
     title = f"Batches of {size} miss the true gradient by {_two(mean)}; "
     title += f"{_two(one)} / √{size} is {_two(one / size**0.5)}."
     return [*moments, Moment(title, [*still, *dots])]
@@ -117,9 +133,12 @@ def _two(number):
 class _Plane:
     """Where gradients lie: the true one points up, what is across it sideways."""
 
-    def __init__(self, points, shown):
+    def __init__(self, rows, directions, *, shown):
+        self.directions, self.mean = directions, rows.mean(0)
+        self.one = rows.std(0, correction=0).norm().item()
+        points = self.seen(rows)
         self.true, self.spread = points.mean(0), points.std(0, correction=0)
-        ends = torch.cat([shown, self.true[None], torch.zeros(1, 2)])
+        ends = torch.cat([self.seen(shown), self.true[None], torch.zeros(1, 2)])
         low, high = ends.min(0).values, ends.max(0).values
         up, across = (high - low).clamp(min=1e-30).tolist()
         scale = min(_HEIGHT / up, _WIDTH / across)
@@ -127,6 +146,10 @@ class _Plane:
         middle = ((low + high) / 2).tolist()
         self.x = _LEFT + _WIDTH / 2 - middle[1] * scale
         self.y = _TOP + self.height / 2 + middle[0] * scale
+
+    def seen(self, gradients):
+        """Their part in the plane, f64[n, 2]."""
+        return gradients @ self.directions
 
     def _place(self, point):
         along, across = point.tolist()
@@ -150,9 +173,8 @@ class _Plane:
         yield Item("key dot", 9, 37, _DOT, _DOT, "gradients dot")
         yield label("name dot", (32, 40), "that of a batch")
         yield Item("key spread", 2, 57, 20, 14, "place dot")
-        one = _two(self.spread.norm().item())
-        yield label("name spread", (32, 64), f"{one} / √{size}")
-        yield label("name one", (32, 80), f"{one}: one sample", role="label soft")
+        yield label("name spread", (32, 64), f"spread / √{size}")
+        yield label("name plane", (32, 80), "in the picture", role="label soft")
         x, y = self._place(self.true)
         along, across = (self.spread * self.scale / size**0.5).tolist()
         yield Item("spread", x - across, y - along, 2 * across, 2 * along, "place dot")

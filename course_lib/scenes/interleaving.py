@@ -1,6 +1,7 @@
 """The interleaved schedule as torch.distributed.pipelining lists it."""
 
 from course_lib.errors import UsageError
+from course_lib.text import short
 
 
 def interleaved(p: int, m: int, *, chunks: int = 2) -> list[tuple[int, str, int]]:
@@ -14,6 +15,13 @@ def interleaved(p: int, m: int, *, chunks: int = 2) -> list[tuple[int, str, int]
     Source: Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU
     Clusters Using Megatron-LM*.
     """
+    counts = {"devices": p, "micro-batches": m, "chunks": chunks}
+    for name, count in counts.items():
+        least = 2 if name == "chunks" else 1
+        if type(count) is not int or count < least:
+            raise UsageError(
+                f"cannot interleave {short(count)} {name}: expected {least} or more"
+            )
     try:
         ranks = actions("Interleaved1F1B", p, m, chunks=chunks)
     except ValueError as error:

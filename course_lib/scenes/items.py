@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from course_lib.errors import UsageError
 
+_LETTER = 6.6  # units of width, on average
 TIMED = "timed"  # x and w are times of the axis, not places in the picture
 
 
@@ -62,6 +63,17 @@ class Axis(NamedTuple):
 def label(name, at, text, *, role="label") -> Item:
     """A text without a frame around it, at the place (x, y)."""
     return Item(name, *at, 0, 0, role, text)
+
+
+def fitting(text: str, wide: float) -> str:
+    """The text, or none where a box of this width has no room for it."""
+    return text if _LETTER * len(text) + 4 < wide else ""
+
+
+def cut(text: str, wide: float) -> str:
+    """The text, or its beginning and "…" where that many units have no room for it."""
+    most = max(1, int(wide / _LETTER))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def checked(moments: Iterable[Moment]) -> list[Moment]:

@@ -10,6 +10,7 @@ from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
 _LEFT, _CARD, _PITCH, _HIGH, _BAR = 84, 46, 48, 26, 8
+_LARGEST = 1e18  # bytes
 _MOST = 8  # micro-batches that have room beside each other
 _GRAD, _SENT = _LEFT + _MOST * _PITCH + 2, 562
 _ONE, _FIRST, _ROW = 26, 84, 32  # y of one GPU, of rank 0, and from rank to rank
@@ -68,8 +69,10 @@ def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
     Errors: `UsageError` for no or more than 8 gradients, for some that are no numbers,
     for ranks that do not divide them.
     """
-    ranks, when = several(ranks), [_WHEN[bool(quiet)] for quiet in several(no_sync)]
+    ranks, when = several(ranks), [*map(_when, several(no_sync))]
     gradients = _checked(gradients, ranks)
+    if not isinstance(size, int | float) or not 0 <= size <= _LARGEST:
+        raise UsageError(f"size is {short(size)}: expected bytes, 0 or more")
 
     def moments(**values):
         quiet = values["all-reduce"] == _WHEN[True]
@@ -85,16 +88,27 @@ def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
     )
 
 
+def _when(no_sync):
+    if not isinstance(no_sync, bool):
+        raise UsageError(f"no_sync is {short(no_sync)}: expected True or False")
+    return _WHEN[no_sync]
+
+
 def _checked(gradients, ranks):
+    try:
+        gradients = [] if isinstance(gradients, str) else [*gradients]
+    except TypeError:  # a number, None, a tensor without dimensions
+        gradients = []
     gradients = list(map(_float, gradients))
     if not 0 < len(gradients) <= _MOST:
         raise UsageError(
-            f"cannot show {len(gradients)} micro-batches: expected 1 to {_MOST}"
+            f"cannot show {len(gradients)} micro-batches: expected 1 to {_MOST}, each "
+            "with its gradient, a number"
         )
     for count in ranks:
-        if not isinstance(count, int) or count < 1 or len(gradients) % count:
-            each = f"{len(gradients)} micro-batches"
-            raise UsageError(f"{count!r} ranks cannot share {each} evenly")
+        if type(count) is not int or count < 1 or len(gradients) % count:
+            each = many(len(gradients), "micro-batch")
+            raise UsageError(f"{short(count)} ranks cannot share {each} evenly")
     return gradients
 
 
@@ -114,7 +128,9 @@ def _float(gradient):
 
 def _moments(sharing):
     count, ranks = len(sharing.gradients), many(sharing.ranks, "rank")
-    start = f"{count} micro-batches: one GPU takes all of them, {ranks} share them."
+    start = (
+        f"{many(count, 'micro-batch')}: one GPU takes all of them, {ranks} share them."
+    )
     yield Moment(start, _items(sharing, 0))
     for turn in range(1, count + 1):
         before = sharing.all_reduces(turn - 1)

@@ -2,37 +2,40 @@
 
 import itertools
 import math
+from collections.abc import Iterable, Mapping
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Axis, Item, Moment, label
-from course_lib.scenes.scene import Scene, varied
-from course_lib.scenes.schedules import Timetable, played
-from course_lib.text import listed, many
+from course_lib.scenes.scene import Scene, several, varied
+from course_lib.scenes.schedules import KINDS, Timetable, played
+from course_lib.text import listed, many, short
 
 _LEFT, _TOP, _ROW, _GAP = 76, 26, 34, 8  # of 640, the width of a figure
 _WIDTH = 438  # of the whole time
 _RIGHT, _BAR = 546, 92  # of what is alive
+_MOST = 32  # of devices and of micro-batches
 _NAMES = {"schedule": "schedule", "p": "devices p", "m": "micro-batches m"}
 
 
-def pipeline(schedules: dict, *, p=(4,), m=(8,), at: dict | None = None) -> Scene:
+def pipeline(schedules: dict, *, p=4, m=8, at: dict | None = None) -> Scene:
     """Play schedules, which are functions of p devices and m micro-batches.
 
     Each gives a list of (stage, "forward" or "backward", micro-batch); with more stages
     than devices, device d has the stages d, d + p and so on. `schedules` has them by
-    name, `p` and `m` are the values that sliders offer; those in `at` come first:
+    name, `p` and `m` are one value or those that a slider offers, `at` has the first:
     `pipeline({"GPipe": gpipe, "1F1B": one_f_one_b}, p=[2, 4], m=[4, 8], at={"p": 4})`.
-    Where a schedule raises a ValueError, what it says is shown.
+    Where a schedule raises a ValueError, what it says is shown; where it leaves out an
+    instruction, that one is named.
 
     Errors: `UsageError` without a schedule, a device or a micro-batch, and for what is
     no instruction.
     """
     options = _options(schedules, p, m)
-    at = {name: (at or {}).get(name, values[0]) for name, values in options.items()}
+    at = _first(options, at)
     plans = _plans(schedules, options)
     span = max((plan.span for plan in plans.values()), default=0) or 1
     widest = max((plan.peak for plan in plans.values()), default=0) or 1
-    bottom = _TOP + max(p) * (_ROW + _GAP)
+    bottom = _TOP + max(options["p"]) * (_ROW + _GAP)
 
     def moments(**values):
         at = tuple(values.values())
@@ -50,14 +53,28 @@ def pipeline(schedules: dict, *, p=(4,), m=(8,), at: dict | None = None) -> Scen
 
 
 def _options(schedules, p, m):
-    options = {"schedule": [*schedules], "p": [*p], "m": [*m]}
+    if not isinstance(schedules, Mapping) or not all(map(callable, schedules.values())):
+        raise UsageError(
+            'pipeline() needs functions by name, such as {"GPipe": gpipe}: '
+            f"found {short(schedules)}"
+        )
+    options = {"schedule": [*schedules], "p": several(p), "m": several(m)}
     counts = [*options["p"], *options["m"]]
-    if all(options.values()) and all(isinstance(n, int) and n > 0 for n in counts):
+    if all(options.values()) and all(type(n) is int and 0 < n <= _MOST for n in counts):
         return options
     raise UsageError(
-        "a pipeline needs a schedule, devices and micro-batches: "
-        f"found {options['schedule']}, p={options['p']}, m={options['m']}"
+        f"a pipeline needs a schedule, devices and micro-batches, up to {_MOST} each: "
+        f"found {options['schedule']}, p={short(options['p'])}, m={short(options['m'])}"
     )
+
+
+def _first(options, at):
+    """What is shown first: that in `at`, else the first of each."""
+    at = {} if at is None else at
+    if not isinstance(at, Mapping) or not at.keys() <= options.keys():
+        names = listed(map(repr, options))
+        raise UsageError(f"at is {short(at)}: expected a dict of {names}")
+    return {name: at.get(name, values[0]) for name, values in options.items()}
 
 
 def _plans(schedules, options):
@@ -69,8 +86,27 @@ def _plans(schedules, options):
         except ValueError as error:
             plans[name, p, m] = Timetable(p, p, [], str(error))
         else:
-            plans[name, p, m] = played(instructions, p)
+            plans[name, p, m] = _played(instructions, name, p=p, m=m)
     return plans
+
+
+def _played(instructions, name, *, p, m):
+    """The plan; where a step needs more than it has, the first of it is said."""
+    if not isinstance(instructions, Iterable) or isinstance(instructions, str):
+        raise UsageError(
+            f"{name} returns {short(instructions)} for p={p}, m={m}: expected a list "
+            "of instructions"
+        )
+    plan = played(instructions, p)
+    done = {stretch[1:4] for stretch in plan.stretches}
+    needed = itertools.product(KINDS, range(m), range(max(p, plan.stages)))
+    for kind, number, stage in needed:
+        if done and not plan.stuck and (stage, kind, number) not in done:
+            says = (
+                f"{name} is not complete: {kind} {number} of stage {stage} is missing."
+            )
+            return plan._replace(stuck=says)
+    return plan
 
 
 def _moments(plans, position, *, scale, bottom):
@@ -78,8 +114,7 @@ def _moments(plans, position, *, scale, bottom):
     rows = [*_rows(plan, bottom)]
     if not plan.stretches:
         return [Moment(plan.stuck or f"{name} has no instruction.", rows)]
-    batches = f"{m} micro-batch{'es' * (m > 1)}"
-    moments = [Moment(f"{name}: {batches}, {many(p, 'device')}.", rows)]
+    moments = [Moment(f"{name}: {many(m, 'micro-batch')}, {many(p, 'device')}.", rows)]
     for time in range(1, math.ceil(plan.span) + 1):
         title = f"Time {time}: {_who(plan.waiting(time - 1, min(time, plan.span)))}."
         now = Item("now", time, 8, 0, _TOP - 10, "timed arrow")
@@ -100,7 +135,7 @@ def _last(plan, name):
     share = f"{plan.bubble:.0%}".replace("%", " %")
     return plan.stuck or (
         f"{name}: {plan.span:g} units, {share} of them bubble; "
-        f"at most {_halves(plan.peak)} micro-batches alive."
+        f"at most {_batches(plan.peak)} alive."
     )
 
 
@@ -141,6 +176,10 @@ def _halves(number):
     """`5½` for 5.5."""
     whole = int(number)
     return f"{whole or ''}½" if number == whole + 0.5 else f"{number:.3g}"
+
+
+def _batches(number):
+    return f"{_halves(number)} micro-batch{'es' * (number > 1)}"
 
 
 def _y(device):

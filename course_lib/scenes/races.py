@@ -2,12 +2,14 @@
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from course_lib.errors import UsageError
-from course_lib.scenes.items import Item, Moment, label
+from course_lib.scenes.items import Item, Moment, cut, fitting, label
 from course_lib.scenes.scene import Scene
-from course_lib.text import many, rank_order
+from course_lib.text import listed, many, rank_order, short
+from course_lib.tracing.events import Event
 
 _MOST = {"process": 6, "addition": 60}  # that a figure has room for
 _LEFT, _COLUMN, _TOP, _HIGH = 64, 80, 142, 176  # of 640, the width of a figure
@@ -25,21 +27,22 @@ class Addition(NamedTuple):
 
 
 class Access(NamedTuple):
-    """A read or a write; `counter` is the number that it found there."""
+    """A read or a write; `counter` is the number that it found there.
+
+    After a write, additions that it overwrites are `lost`; those that a process has
+    read before, and may write back, are only `held`.
+    """
 
     kind: str
     addition: Addition
     counter: float
+    lost: tuple = ()
+    held: tuple = ()
 
     @property
     def time(self) -> float:
         """When it happened, in seconds."""
         return getattr(self.addition, "start" if self.kind == "read" else "stop")
-
-    @property
-    def lost(self) -> float:
-        """How many updates of others a write takes away since its process read."""
-        return self.counter - self.addition.old if self.kind == "write" else 0
 
     @property
     def left(self) -> float:
@@ -51,13 +54,14 @@ def lost_updates(events) -> Scene:
     """Processes that add to one number without a lock or with one, as they were logged.
 
     `events` (a `Trace`, or a list of `Event`) has one for each addition: `rank` is the
-    process, `name` what it read and wrote as "0 → 1", `start` and `stop` are when. A
-    write that takes away what others added since its read is marked as lost.
+    process, `name` what it read and wrote as "0 → 1", `start` and `stop` are when. An
+    addition is marked as lost from the moment on in which neither the counter nor a
+    process has a number that contains it.
 
-    Errors: `UsageError` without an addition, for a name of another kind, and for more
-    than 6 processes or 60 additions.
+    Errors: `UsageError` without an addition, for a name or a time of another kind, and
+    for more than 6 processes or 60 additions.
     """
-    additions = [*map(_addition, events)]
+    additions = _additions(events)
     processes = sorted({addition.process for addition in additions}, key=rank_order)
     for noun, count in (("process", len(processes)), ("addition", len(additions))):
         if not 0 < count <= _MOST[noun]:
@@ -86,7 +90,34 @@ def in_order(additions: list[Addition]) -> list[Access]:
         events.remove(event)
         accesses.append(Access(*event[1:], counter))
         counter = accesses[-1].left
-    return accesses
+    return [*_with_losses(accesses)]
+
+
+def _with_losses(accesses):
+    """Each number contains the additions of the one that was read for it, and its own.
+
+    What is in no number that the counter or a process has will never come back.
+    """
+    versions = [(accesses[0].counter, frozenset())]
+    read, gone = {}, frozenset()
+    for access in accesses:
+        addition = access.addition
+        if access.kind == "read":
+            found = (v for v in reversed(versions) if v[0] == addition.old)
+            read[addition] = next(found, versions[-1])[1]
+        else:
+            before, now = versions[-1][1], read.pop(addition) | {addition}
+            versions.append((addition.new, now))
+            known = now.union(*read.values())
+            made = frozenset().union(*(them for _, them in versions))
+            lost, gone = made - known - gone, made - known
+            held = tuple(before & known - now)
+            access = access._replace(lost=tuple(sorted(lost, key=_stop)), held=held)
+        yield access
+
+
+def _stop(addition):
+    return addition.stop
 
 
 def _time(event):
@@ -103,18 +134,41 @@ def _writer(events, number, accesses):
     return None
 
 
+def _additions(events):
+    if not isinstance(events, Iterable) or isinstance(events, str):
+        events = [events]
+    additions = [*map(_addition, events)]
+    begun = set()
+    for process, *_, start, _ in additions:
+        if (process, start) in begun:
+            who = _name(process)
+            raise UsageError(f"{who} begins two additions at one time, {start:g} s")
+        begun.add((process, start))
+    return additions
+
+
 def _addition(event):
-    numbers = re.fullmatch(r"(\S+) → (\S+)", event.name)
+    if not isinstance(event, Event) or not isinstance(event.rank, int | str):
+        raise UsageError(
+            f"lost_updates() needs a trace, or a list of events: found {short(event)}"
+        )
     try:
+        numbers = re.fullmatch(r"(\S+) → (\S+)", event.name)
         old, new = map(float, numbers.groups())
-        if math.isfinite(old + new + event.start + event.stop):
-            return Addition(event.rank, old, new, event.start, event.stop)
-    except (AttributeError, ValueError):
-        pass
-    raise UsageError(
-        "the name of an addition is what was read and written, such as '0 → 1': "
-        f"found {event.name!r:.60}"
-    )
+    except (AttributeError, ValueError, TypeError):
+        old = new = math.nan
+    if not math.isfinite(old + new):
+        raise UsageError(
+            "the name of an addition is what was read and written, such as '0 → 1': "
+            f"found {event.name!r:.60}"
+        )
+    times = event.start, event.stop
+    if not all(isinstance(time, int | float) for time in times) or not (
+        -math.inf < event.start <= event.stop < math.inf
+    ):
+        when = f"{event.start} to {event.stop}"
+        raise UsageError(f"the addition {event.name} has no time: {when}")
+    return Addition(event.rank, old, new, *times)
 
 
 def _moments(accesses, processes):
@@ -126,7 +180,7 @@ def _moments(accesses, processes):
     yield f"{title} will make {count}.", places.items(0, moving=False)
     for number, access in enumerate(accesses, start=1):
         yield _title(access, accesses[:number]), places.items(number)
-    lost = sum(access.lost for access in accesses)
+    lost = sum(len(access.lost) for access in accesses)
     says = f"The counter says {accesses[-1].left:g} after {count}"
     items = places.items(len(accesses), moving=False)
     yield f"{says}: {_lost(lost) or 'nothing is lost'}.", items
@@ -139,14 +193,27 @@ def _title(access, past):
         open_ = reads - {a.addition for a in past if a.kind == "write"}
         also = any(other.old == access.addition.old for other in open_)
         return f"{who} reads {access.addition.old:g}{', too' * also}."
-    over = f" over {access.counter:g}: {_lost(access.lost)}" if access.lost > 0 else ""
-    return f"{who} writes {access.addition.new:g}{over}."
+    return f"{who} writes {access.addition.new:g}{_over(access)}."
+
+
+def _over(access):
+    """What a write takes away, if it does."""
+    over, count = f" over {access.counter:g}", len(access.lost)
+    if access.lost:
+        whose = dict.fromkeys(_name(addition.process) for addition in access.lost)
+        what = "the update" if count == 1 else many(count, "update")
+        return f"{over}: {what} of {listed(whose)} {'is' if count == 1 else 'are'} lost"
+    if access.held:
+        what = many(len(access.held), "update")
+        verb = "is" if len(access.held) == 1 else "are"
+        return f"{over}: {what} {verb} now only in the hands of others"
+    return ""
 
 
 def _lost(count):
     if count == 1:
         return "an update is lost"
-    return f"{count:g} updates are lost" if count > 1 else ""
+    return f"{count} updates are lost" if count > 1 else ""
 
 
 def _name(process):
@@ -173,7 +240,7 @@ class _Places:
             kept = access.addition if access.kind == "read" else None
             open_[access.addition.process] = kept
         counter = past[-1].left if past else self.accesses[0].counter
-        yield Item("counter", *self.counter, *_CARD, "card", f"{counter:g}")
+        yield Item("counter", *self.counter, *_CARD, "card", *_number(counter))
         yield from self._frame(past)
         yield from self._bars(past)
         for process in self.processes:
@@ -187,15 +254,15 @@ class _Places:
     def _frame(self, past):
         x, y = self.counter
         written = sum(access.kind == "write" for access in past)
-        lost = max(0, sum(access.lost for access in past))
+        lost = sum(len(access.lost) for access in past)
         yield label("name", (x - 58, y + 14), "counter")
-        score = f"{many(written, 'addition')}, {lost:g} lost"
+        score = f"{many(written, 'addition')}, {lost} lost"
         yield label("score", (x + 56, y + 14), score)
         yield label("start", (0, _TOP + 6), "0 s")
         yield label("stop", (0, _TOP + _HIGH - 6), f"{_HIGH / self.scale:.2g} s")
         for number, process in enumerate(self.processes):
             x, size = self._x(process), (self.width - 10, _TOP + _HIGH + 6 - _COLUMN)
-            name = _name(process)
+            name = cut(_name(process), size[0])
             yield Item(f"column {number}", x, _COLUMN, *size, "box", name)
             yield Item(f"hand {number}", *self._hand(process), *_CARD, "place")
 
@@ -209,7 +276,7 @@ class _Places:
             place, text, role = self.counter, counter, "card"
         else:
             place, text, role = self._hand(process), addition.old, f"rank-{number}"
-        return Item(f"card {number}", *place, *_CARD, role, f"{text:g}")
+        return Item(f"card {number}", *place, *_CARD, role, *_number(text))
 
     def _arrow(self, access):
         below = self.counter[0] + 22, self.counter[1] + _CARD[1] + 2
@@ -222,22 +289,36 @@ class _Places:
         now = max((access.time for access in past), default=self.start)
         writes = {access.addition: access for access in past if access.kind == "write"}
         reads = [access.addition for access in past if access.kind == "read"]
+        lost = {addition for access in past for addition in access.lost}
         for addition in reads:
-            yield self._bar(addition, writes.get(addition), now)
+            stop = addition.stop if addition in writes else now
+            write = writes.get(addition)
+            yield self._bar(addition, write, stop=stop, lost=addition in lost)
 
-    def _bar(self, addition, write, now):
+    def _bar(self, addition, write, *, stop, lost):
         number = self.processes.index(addition.process)
         y = _TOP + (addition.start - self.start) * self.scale
-        stop = addition.stop if write else now
         high = max(2, (stop - addition.start) * self.scale)
-        lost = write is not None and write.lost > 0
-        text = f"{addition.old:g} → {addition.new:g}{', lost' * lost}" if write else ""
+        text = self._words(addition, lost) if write and high >= 14 else ""
         role = f"rank-{number}{' again' * lost}"
         place = self._x(addition.process) + 5, y, self.width - 20, high
         tip = f"{_name(addition.process)} read {addition.old:g} at "
         tip += f"{addition.start - self.start:.3f} s"
         if write:
             tip += f", wrote {addition.new:g} at {addition.stop - self.start:.3f} s"
-            tip += f", over {write.counter:g}" * lost
+            tip += f", over {write.counter:g}" * bool(write.lost or write.held)
+            tip += ", lost" * lost
         name = f"addition {number} {addition.start}"
-        return Item(name, *place, role, text if high >= 14 else "", tip)
+        return Item(name, *place, role, text, tip)
+
+    def _words(self, addition, lost):
+        """What was read and written, and whether it is lost, as far as it fits."""
+        text, wide = f"{addition.old:g} → {addition.new:g}", self.width - 20
+        text = f"{text}, lost" if lost else text
+        return fitting(text, wide) or fitting("lost" * lost, wide)
+
+
+def _number(value):
+    """Text of a card, and in full what is read when somebody points at it."""
+    text = fitting(f"{value:g}", _CARD[0])
+    return text, "" if text else f"{value:.15g}"

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -10,16 +11,20 @@ import torch.distributed as dist
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Axis, Item, Moment, label
 from course_lib.scenes.scene import Scene, several, switched
-from course_lib.text import many, size
+from course_lib.text import many, short, size
 
-_LEFT, _WIDTH, _HIGH = 84, 552, 28
+_LEFT, _WIDTH, _HIGH = 84, 532, 28  # the last number of the axis needs room
 _BACKWARD, _SENDING, _BUCKET = 8, 44, 134  # y of the rows
 _SUM, _TICKS = 88, 100
 _MIB = 2**20
 _DEFAULT = [_MIB, 25 * _MIB]  # DDP's own limits: the first bucket, all others
 _MOST = 40  # gradients, for a figure that can be read
+_LARGEST, _LONGEST = 10**15, 10**6  # bytes, ms
 _NO_CAP = "expected MiB above 0, or None for DDP's default"
-_SOURCE = "modelled: backward 1 ms per MB; an all-reduce its latency, and 1 ms per MB"
+_SOURCE = (
+    "modelled: backward 1 ms per MB; all-reduces one after the other, each its latency"
+    " and 1 ms per MB"
+)
 
 
 class Message(NamedTuple):
@@ -78,7 +83,7 @@ def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
         values: step(sizes, limits[values[0]], values[1])
         for values in itertools.product(*switches.values())
     }
-    end = max(1.3 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
+    end = max(1.32 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
     return switched(
         lambda **values: _moments(steps[tuple(values.values())], end),
         switches,
@@ -107,6 +112,11 @@ def step(sizes, limits, latency) -> BucketedStep:
 
 
 def _sizes(sizes):
+    if not isinstance(sizes, Iterable) or isinstance(sizes, str):
+        raise UsageError(
+            "buckets() needs a list with the bytes of each gradient: found "
+            f"{short(sizes)}"
+        )
     sizes = list(sizes)
     if not sizes:
         raise UsageError("cannot fill buckets: there are no gradients")
@@ -114,10 +124,10 @@ def _sizes(sizes):
         there = many(len(sizes), "gradient")
         raise UsageError(f"cannot show {there}: the figure has room for {_MOST}")
     for count in sizes:
-        if not isinstance(count, int) or count < 0:
+        if type(count) is not int or not 0 <= count <= _LARGEST:
             raise UsageError(
-                f"cannot fill buckets with {count!r}: expected the bytes of each "
-                "gradient, as parameter.nbytes says them"
+                f"cannot fill buckets with {short(count)}: expected the bytes of each "
+                f"gradient, as parameter.nbytes says them, up to {size(_LARGEST)}"
             )
     return sizes
 
@@ -125,9 +135,10 @@ def _sizes(sizes):
 def _limits(cap):
     if cap is None:
         return _DEFAULT
-    if not isinstance(cap, int | float) or not 0 < cap < math.inf:
-        raise UsageError(f"a bucket cannot have {cap!r} as its limit: {_NO_CAP}")
-    return [int(cap * _MIB)]
+    number = isinstance(cap, int | float) and not isinstance(cap, bool)
+    if not number or not 0 < cap * _MIB <= _LARGEST:
+        raise UsageError(f"a bucket cannot have {short(cap)} as its limit: {_NO_CAP}")
+    return [math.ceil(cap * _MIB)]
 
 
 def _cap_name(cap):
@@ -135,8 +146,12 @@ def _cap_name(cap):
 
 
 def _milliseconds(latency):
-    if not isinstance(latency, int | float) or not 0 <= latency < math.inf:
-        raise UsageError(f"no all-reduce takes {latency!r} ms: expected 0 or more")
+    number = isinstance(latency, int | float) and not isinstance(latency, bool)
+    if not number or not 0 <= latency <= _LONGEST:
+        raise UsageError(
+            f"no all-reduce takes {short(latency)} ms: expected 0 or more, up to "
+            f"{_LONGEST:,}"
+        )
     return latency
 
 

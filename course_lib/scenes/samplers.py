@@ -5,11 +5,11 @@ from torch.utils.data import DistributedSampler
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene, varied
-from course_lib.text import many
+from course_lib.text import many, short
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
 _LEFT, _TOP = 70, 62
-_MOST = 32  # with two digits on a card
+_MOST = {"samples": 32, "ranks": 16}  # with two digits on a card
 
 
 def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
@@ -24,8 +24,9 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     given = {"samples": samples, "ranks": ranks}
     given |= {"shuffle": shuffle, "drop_last": drop_last}
     values = {name: _values(name, value) for name, value in given.items()}
-    if max(values["samples"]) > _MOST:
-        raise UsageError(f"dealing draws {_MOST} samples at most")
+    for name, most in _MOST.items():
+        if max(values[name]) > most:
+            raise UsageError(f"dealing draws {most} {name} at most")
     first = {name: value[0] for name, value in values.items()}
     several = {name: sorted(value) for name, value in values.items() if len(value) > 1}
     return varied(
@@ -43,9 +44,11 @@ def _values(name, given):
     values = list(given) if isinstance(given, (list, tuple, range)) else [given]
     if not values:
         raise UsageError(f"dealing needs a number of {name}, or a list of some")
-    counts = [value for value in values if not isinstance(value, bool)]
-    if wrong := [value for value in counts if type(value) is not int or value < 1]:
-        raise UsageError(f"dealing needs {name} of 1 or more, not {wrong[0]!r}")
+    kind = bool if name in ("shuffle", "drop_last") else int
+    for value in values:
+        if type(value) is not kind or (kind is int and value < 1):
+            wanted = "as True or False" if kind is bool else "of 1 or more"
+            raise UsageError(f"dealing needs {name} {wanted}, not {short(value)}")
     return values
 
 
@@ -83,7 +86,7 @@ def _last(samples, dealt, ranks):
     each, twice = len(dealt) // ranks, len(dealt) - len({*dealt})
     left = samples - len({*dealt})
     rest = f", {twice} twice" * bool(twice) + f", {left} left out" * bool(left)
-    return f"{many(ranks, 'rank')} read {each} samples each{rest}."
+    return f"{many(ranks, 'rank')} read {many(each, 'sample')} each{rest}."
 
 
 def _items(order, dealt, ranks):

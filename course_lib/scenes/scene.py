@@ -16,7 +16,7 @@ from course_lib.scenes import svg
 from course_lib.scenes.items import Axis, checked
 
 WIDTH = 640
-_LARGEST = 60_000  # bytes of a page that a scene may take
+LARGEST = 60_000  # bytes of a page that a scene may take
 
 
 class Scene:
@@ -114,7 +114,21 @@ def _slider(values):
 
 
 def page(scene: Scene) -> str:
-    """The picture of the last moment, and the script that replaces it."""
+    """The picture of the last moment, and the script that replaces it.
+
+    Errors: `UsageError` where that takes more than 60 kB.
+    """
+    html = unlimited(scene)
+    if len(html) > LARGEST:
+        raise UsageError(
+            f"this scene takes {len(html) / 1000:.0f} kB, at most {LARGEST // 1000}: "
+            "give fewer values for a slider, or less to show"
+        )
+    return html
+
+
+def unlimited(scene: Scene) -> str:
+    """The same, however large."""
     last = scene.moments[-1]
     still = svg.picture(scene, last).replace('"', "'")  # which need no quoting
     texts = last.title, scene.alt, scene.source

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from course_lib.errors import UsageError
 
 _UNITS = {"forward": 1, "backward": 2}
+KINDS = tuple(_UNITS)
 
 
 class Stretch(NamedTuple):

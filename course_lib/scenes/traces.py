@@ -8,15 +8,16 @@ from typing import NamedTuple
 from course_lib.colors import ROLE_COLORS
 from course_lib.errors import UsageError
 from course_lib.plots.timeline import captions
-from course_lib.scenes.bars import bars_of
-from course_lib.scenes.items import TIMED, Axis, Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene
+from course_lib.scenes.bars import MOST, bars_of
+from course_lib.scenes.items import TIMED, Axis, Item, Moment, cut, label
+from course_lib.scenes.scene import LARGEST, WIDTH, Scene, unlimited
 from course_lib.scenes.svg import class_name
 from course_lib.text import many, rank_name, rank_noun, size, unit_of
 from course_lib.tracing.events import Event, Trace
 
 _LEFT, _LANE = 84, 15
-_ROWS = 48
+_NAME = 260  # units of a name in a sentence
+_ROWS, _RUNS = 48, 12
 _STOPS = 32
 _DOES = {"communicate": "communicates", "wait": "waits"}
 
@@ -31,24 +32,37 @@ def timeline(trace: Trace | Mapping[str, Trace]) -> Scene:
     Errors: `UsageError` where there is no event, or one without a time (nan).
     """
     runs = trace if isinstance(trace, Mapping) else {"": trace}
-    if not runs:
-        raise UsageError("there is no trace to draw: give one, or a dict of them")
+    if not 0 < len(runs) <= _RUNS:
+        raise UsageError(
+            "there is no trace to draw: give one, or a dict of them"
+            if not runs
+            else f"cannot show {len(runs)} runs: the figure has room for {_RUNS}"
+        )
     runs = {str(name): _shifted(run, name) for name, run in runs.items()}
-    bars, rows = bars_of(runs), _rows(runs)
+    for most in (MOST, MOST // 3, MOST // 9):  # names may take much of the size
+        scene = _scene(runs, most)
+        if len(unlimited(scene)) <= LARGEST:
+            return scene
+    return _scene(runs, most, still=True)
+
+
+def _scene(runs, most, *, still=False):
+    """With so many bars, if possible; `still` has only what all of them come to."""
+    bars, rows = bars_of(runs, most), _rows(runs)
     span = max(run.span for run in runs.values()) or 1e-6
     scale, unit = unit_of(span)
     axis = _axis(rows, span * scale, unit)
-    still = [*_legend(bars), *_names(rows, unit), *_items(bars, rows, scale)]
+    items = [*_legend(bars), *_names(rows, unit), *_items(bars, rows, scale)]
     moments = [
         Moment(
             f"{time * scale:.3g} {unit}: {_doing(bars, runs, time)}.",
-            (*still, *_cover(time * scale, axis)),
+            (*items, *_cover(time * scale, axis)),
         )
-        for time in _stops(bars, span)
+        for time in ([] if still else _stops(bars, span))
     ]
     title, alt = _captions(runs)
     return Scene(
-        [*moments, Moment(title, tuple(still))],
+        [*moments, Moment(title, tuple(items))],
         height=axis.bottom + 24,
         axis=axis,
         alt=alt,
@@ -60,6 +74,11 @@ def timeline(trace: Trace | Mapping[str, Trace]) -> Scene:
 def _shifted(run, name):
     """The events of a run, the first of them at 0."""
     named = f"{name}: " if name else ""
+    if run is not None and not isinstance(run, Trace):
+        found, hint = type(run).__name__, ""
+        if isinstance(getattr(run, "trace", None), Trace):
+            hint = ": give its `.trace`"
+        raise UsageError(f"{named}expected a trace, found {found}{hint}")
     if run is None:
         raise UsageError(f"{named}there is no trace to draw: launch with trace=True")
     if not len(run):
@@ -120,9 +139,9 @@ def _axis(rows, length, unit):
 
 def _names(rows, unit):
     for number, (run, rank, y, high) in enumerate(rows):
-        text, role = (
-            (run, "label strong") if rank is None else (rank_name(rank), "label")
-        )
+        text, role = cut(run, WIDTH), "label strong"
+        if rank is not None:
+            text, role = cut(rank_name(rank), _LEFT - 4), "label"
         yield label(f"row {number}", (0, y + high / 2), text, role=role)
     bottom = rows[-1].y + rows[-1].high
     yield label("unit", (0, bottom + 16), f"time ({unit})", role="label soft")
@@ -142,8 +161,8 @@ def _legend(bars):
 def _items(bars, rows, scale):
     places = {(row.run, row.rank): row.y for row in rows}
     return [
-        _item(bar, f"{run} {number}", y=places[run, bar.rank], scale=scale)
-        for run in bars
+        _item(bar, f"{place} {number}", y=places[run, bar.rank], scale=scale)
+        for place, run in enumerate(bars)
         for number, bar in enumerate(bars[run])
         if (run, bar.rank) in places
     ]
@@ -154,8 +173,12 @@ def _item(bar, name, *, y, scale):
     what = called if bar.count == 1 else f"{bar.count:,} calls such as {called}"
     role = f"event {TIMED} {class_name(bar.role)}"
     place = bar.start * scale, y + _lower(bar) * (_LANE + 2)
-    texts = called if bar.count == 1 else "", f"{rank_name(bar.rank)}: {what}{load}"
+    texts = called if bar.count == 1 else "", f"{_rank(bar.rank)}: {what}{load}"
     return Item(name, *place, (bar.stop - bar.start) * scale, _LANE, role, *texts)
+
+
+def _rank(rank):
+    return cut(rank_name(rank), _NAME)
 
 
 def _lower(bar):
@@ -188,14 +211,14 @@ def _doing(bars, runs, time):
     parts = []
     for name, run in runs.items():
         verbs = {rank: _verb(bars[name], rank, time) for rank in run.ranks}
-        parts.append(f"{name}: {_told(verbs)}" if name else _told(verbs))
+        parts.append(f"{cut(name, _NAME)}: {_told(verbs)}" if name else _told(verbs))
     return "; ".join(parts)
 
 
 def _told(verbs):
     """One by one, or where there are many, how many do the same."""
     if len(verbs) <= 4:
-        return ", ".join(f"{rank_name(rank)} {verb}" for rank, verb in verbs.items())
+        return ", ".join(f"{_rank(rank)} {verb}" for rank, verb in verbs.items())
     counts = Counter(verbs.values()).most_common()
     noun = rank_noun(next(iter(verbs)))
     return ", ".join(f"{many(count, noun)}: {verb}" for verb, count in counts)
@@ -224,7 +247,7 @@ def _captions(runs):
     times = []
     for name, run in runs.items():
         scale, unit = unit_of(run.span or 1e-6)
-        times.append(f"{name} {run.span * scale:.3g} {unit}")
+        times.append(f"{cut(name, _NAME)} {run.span * scale:.3g} {unit}")
     return ", ".join(times), ""
 
 

@@ -9,6 +9,7 @@ from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene
 from course_lib.text import many, rank_order, size
+from course_lib.tracing.events import Trace
 
 _HIGH, _CHIP, _GAP = 54, 20, 116  # of a device, of bytes, below a hub
 _MOST_DEVICES, _MOST_ROUNDS = 8, 24
@@ -44,6 +45,9 @@ def transfers(trace) -> Scene:
     Errors: `UsageError` where nothing was copied between devices; for more than 8
     devices; for more than 24 moves, as of many steps.
     """
+    if trace is not None and not isinstance(trace, Trace):
+        found = type(trace).__name__
+        raise UsageError(f"transfers() needs what `cl.trace()` recorded: found {found}")
     copies = [] if trace is None else trace.transfers
     copies = [copy for copy in copies if copy.source != copy.target]
     if not copies:
