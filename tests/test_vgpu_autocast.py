@@ -95,14 +95,14 @@ def test_a_weight_is_cast_once_and_forgotten_after_the_block(device):
 
 def test_products_run_at_the_rate_of_their_type(device):
     # a CPU may take a minute for products of bfloat16 that are long as well as wide
-    a, b = (torch.rand(shape, device=device) for shape in ((2048, 256), (256, 2048)))
+    a, b = (torch.rand(shape, device=device) for shape in ((2048, 512), (512, 2048)))
 
     def seconds(enabled):
         with torch.autocast("vgpu", torch.bfloat16, enabled=enabled), cl.trace() as t:
             a @ b
         return t.span
 
-    # 19.5 and 312 TFLOP/s by the sheet of the A100; two casts are memory's
+    # 19.5 and 312 TFLOP/s by the sheet of the A100; two casts are memory's, 8.5 in all
     assert 8 < seconds(False) / seconds(True) < 16
 
 
