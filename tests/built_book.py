@@ -36,12 +36,6 @@ pytestmark = pytest.mark.skipif(not driven.CHROMIUM, reason="there is no Chromiu
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with driven.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def address():
     """A plain server of static files."""
     handler = functools.partial(Quiet, directory=HTML)
@@ -59,7 +53,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def opened(chromium):
+def opened(browser):
     """`opened(address, viewport)` is a page; it must ask nothing of a network."""
     foreign, contexts = [], []
 
@@ -70,7 +64,7 @@ def opened(chromium):
         return route.abort()
 
     def open_page(address, viewport=DESK):
-        contexts.append(chromium.new_context(viewport=viewport))
+        contexts.append(browser.new_context(viewport=viewport))
         contexts[-1].route("**/*", blocked)
         page = contexts[-1].new_page()
         page.goto(address)

@@ -72,3 +72,12 @@ def virtual(monkeypatch):
 def devs(virtual):
     """Three virtual GPUs, each with the memory of an A100."""
     return virtual(3)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium, for the tests of one file."""
+    from tests.browser import chromium
+
+    with chromium() as browser:
+        yield browser

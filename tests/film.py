@@ -19,6 +19,7 @@ CELL = "default"
 PICTURE = ROOT / "notebooks" / "images" / "timeline.svg"
 SECONDS = 10
 _TOP, _BELOW = 44, 38
+_CALL = "previousElementSibling,"  # the first argument of the script
 _COLORS = {
     "light": {"ink": "#1b1b1b", "soft": "#595959", "ground": "#ffffff"}
     | {"line": "#767676", "faint": "#e6e6e6"},
@@ -32,9 +33,12 @@ def stored(path: Path = LESSON, cell: str = CELL) -> dict:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     [outputs] = [c["outputs"] for c in cells if c["id"] == cell]
     pages = ("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
-    page = next(page for page in pages if "previousElementSibling," in page)
-    data = page.partition("previousElementSibling,")[2]
-    return json.JSONDecoder().raw_decode(data)[0]
+    return payload_of(next(page for page in pages if _CALL in page))
+
+
+def payload_of(page: str) -> dict:
+    """The data that the script of a page is called with."""
+    return json.JSONDecoder().raw_decode(page.partition(_CALL)[2])[0]
 
 
 def moments(data: dict, run: int = 0) -> list[tuple[str, dict]]:

@@ -53,12 +53,6 @@ def lab(folder):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with driven.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def page(lab, browser):
     return opened(browser, lab, LESSON)
 

@@ -43,12 +43,6 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with driven.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def lab(work):
     with driven.lab(work) as address:
         yield address

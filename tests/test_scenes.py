@@ -1,6 +1,5 @@
 """Scenes as data: moments and items, what a page of them holds, what is refused."""
 
-import json
 import re
 import xml.etree.ElementTree as tree
 from urllib.parse import unquote
@@ -12,6 +11,7 @@ from course_lib.errors import UsageError
 from course_lib.scenes import scene, svg
 from course_lib.scenes.items import Axis, Item, Moment, label
 from course_lib.scenes.scene import Scene, switched, varied
+from tests.film import payload_of
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 MARKUP = "</script><b>&\"'"
@@ -24,13 +24,6 @@ def box(name="a", x=0, **fields):
 def short(*moments, **settings):
     rows = [Moment(f"moment {i}.", tuple(items)) for i, items in enumerate(moments)]
     return Scene(rows, height=40, source="computed", **settings)
-
-
-def payload_of(page):
-    """The data that the script of a page is called with."""
-    return json.JSONDecoder().raw_decode(page.partition("previousElementSibling,")[2])[
-        0
-    ]
 
 
 def still(page):
