@@ -5,7 +5,6 @@ and ends with the last moment; where people want no motion, it shows that at onc
 """
 
 import json
-import sys
 import textwrap
 from html import escape
 from pathlib import Path
@@ -68,7 +67,7 @@ def film(data: dict) -> str:
     still = [track[0] for track in tracks if len({*track}) == 1]
     moving = [track for track in tracks if len({*track}) > 1]
     width, height = data["size"]
-    drawn = [*_ticks(axis), *_still(still, axis)]
+    drawn = [*_ticks(axis), *svg.bodies(still, axis)]
     drawn += [_moving(n, track, axis) for n, track in enumerate(moving)]
     drawn += _titles([title for title, _ in rows])
     drawn += _lines(data["source"], height + 8, "label soft")
@@ -103,17 +102,6 @@ def _lines(text, y, role):
 
 def _ticks(axis):
     return [svg.tick(time, axis) for time in svg.ticks(axis)] if axis else []
-
-
-def _still(items, axis):
-    bars = {}
-    for item in items:
-        placed = axis.place(item) if axis else item
-        if svg.is_event(item):
-            bars.setdefault((item.role, item.h), []).append(placed)
-        else:
-            yield svg.drawn(placed)
-    yield from map(svg.bar_path, bars.values())
 
 
 def _moving(number, track, axis):
@@ -162,6 +150,4 @@ def _shares(count):
 
 if __name__ == "__main__":
     PICTURE.write_text(film(stored()), encoding="utf-8")
-    sys.exit(
-        print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1e3:.0f} kB")
-    )
+    print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1e3:.0f} kB")

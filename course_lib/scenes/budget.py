@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from course_lib.accelerators.memory import KINDS
 from course_lib.errors import UsageError
-from course_lib.scenes.items import Item, Moment, label
+from course_lib.scenes.items import Item, Moment, fitting, label
 from course_lib.scenes.scene import Scene, several, switched
 from course_lib.scenes.svg import class_name
 from course_lib.text import many, short, size
@@ -212,7 +212,7 @@ def _bar(gpu, y, held, *, scale):
     x = _LEFT
     for kind, count in held.items():
         wide, text = count * scale, size(count)
-        text = text if 6.6 * len(text) + 4 < wide else ""
+        text = fitting(text, wide)
         tip = f"GPU {gpu}: {kind}, {size(count)}"
         role = class_name(kind)
         yield Item(f"{kind} {gpu}", x, y, max(wide, 1.2), _HIGH, role, text, tip)

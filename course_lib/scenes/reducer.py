@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.errors import UsageError
-from course_lib.scenes.items import Axis, Item, Moment, label
+from course_lib.scenes.items import Axis, Item, Moment, fitting, label
 from course_lib.scenes.scene import Scene, several, switched
 from course_lib.text import many, short, size
 
@@ -230,7 +230,7 @@ def _sent(step, number, end):
     """The latency, which is the same for all, and the gradients behind it."""
     message, room = step.messages[number], (_SENDING, step.latency, _HIGH)
     name = f"all-reduce {number + 1}"
-    text = _fitting(f"{step.latency:g} ms", step.latency * _WIDTH / end)
+    text = fitting(f"{step.latency:g} ms", step.latency * _WIDTH / end)
     tip = f"{name}: {step.latency:g} ms of latency, then its gradients"
     yield Item(name, message.start, *room, "timed card", text, tip)
     x = message.start + step.latency
@@ -259,7 +259,7 @@ def _filling(step, come, number):
         count = step.sizes[i]
         where = x, _BUCKET, max(1.2, count * scale), _HIGH
         if i < come:
-            text = _fitting(size(count), count * scale)
+            text = fitting(size(count), count * scale)
             tip = f"gradient {i + 1}, {size(count)}, in {name}"
             yield Item(f"gradient {i}", *where, "gradients", text, tip)
         x += count * scale
@@ -279,7 +279,7 @@ def _sums(step, end):
     yield label("bucket", (0, _BUCKET + _HIGH / 2), "buckets")
     for number, message in enumerate(step.messages, 1):
         wide = max(1.2, message.size * scale)
-        text = _fitting(size(message.size), wide)
+        text = fitting(size(message.size), wide)
         tip = f"bucket {number}: {many(len(message.gradients), 'gradient')}, "
         tip += size(message.size)
         where = x, _BUCKET, wide, _HIGH
@@ -289,7 +289,3 @@ def _sums(step, end):
 
 def _scale(step):
     return _WIDTH / (1.55 * sum(step.sizes) or 1)
-
-
-def _fitting(text, wide):
-    return text if 6.6 * len(text) + 4 < wide else ""

@@ -4,7 +4,7 @@ from torch.utils.data import DistributedSampler
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, varied
+from course_lib.scenes.scene import WIDTH, Scene, several, switched
 from course_lib.text import many, short
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
@@ -27,12 +27,9 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     for name, most in _MOST.items():
         if max(values[name]) > most:
             raise UsageError(f"dealing draws {most} {name} at most")
-    first = {name: value[0] for name, value in values.items()}
-    several = {name: sorted(value) for name, value in values.items() if len(value) > 1}
-    return varied(
-        lambda **chosen: _moments(**first | chosen),
-        several,
-        at={name: first[name] for name in several},
+    return switched(
+        _moments,
+        values,
         height=_row(max(values["ranks"])) + 8,
         source="computed by torch's DistributedSampler, seed 0, epoch 0",
         seconds=0.4,
@@ -41,7 +38,7 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
 
 def _values(name, given):
     """One value or several, as a list."""
-    values = list(given) if isinstance(given, (list, tuple, range)) else [given]
+    values = several(given)
     if not values:
         raise UsageError(f"dealing needs a number of {name}, or a list of some")
     kind = bool if name in ("shuffle", "drop_last") else int

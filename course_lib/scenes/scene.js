@@ -283,7 +283,10 @@
     picture.addEventListener("pointermove", (event) => {
       if (held !== null && event.buttons) look(view[0] + held - at(event), view[1]);
     });
-    picture.addEventListener("pointerup", () => { held = null; });
+    for (const end of ["pointerup", "pointercancel"])
+      picture.addEventListener(end, () => { held = null; });
+    // a drag over selected text would be the browser's own
+    picture.addEventListener("dragstart", (event) => event.preventDefault());
   }
   const KEYS = {
     ArrowLeft: () => step(-1), ArrowRight: () => step(1),

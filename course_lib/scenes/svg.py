@@ -65,15 +65,19 @@ def picture(scene, moment) -> str:
     parts += _lines(titles, 10 - top, "label strong head")
     parts += _lines(sources, height + 8, "label soft head")
     parts += [tick(time, axis) for time in ticks(axis)] if axis else []
+    return "".join([*parts, *bodies(moment.items, axis), "</svg>"])
+
+
+def bodies(items, axis):
+    """All items in their places: rows below, events on top, those of a role as one."""
     bars = {}
-    for item in sorted(moment.items, key=_layer):
+    for item in sorted(items, key=_layer):
         placed = axis.place(item) if axis else item
         if is_event(item):
             bars.setdefault((item.role, item.h), []).append(placed)
         else:
-            parts.append(drawn(placed))
-    # what is no event, such as a line of time, stands behind and beside them
-    return "".join([*parts, *map(bar_path, bars.values()), "</svg>"])
+            yield drawn(placed)
+    yield from map(bar_path, bars.values())
 
 
 def _lines(texts, y, role):
