@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import _HOMES
+from course_lib import _HOMES, scenes
 from tests import layers
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +35,8 @@ NAMED = (
 PLACES = {name: f"tests/{name}" for name in ("tables", "mutants", "handed_out")}
 PLACES["templates"] = "course_lib/grading/report/templates"
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
+# packages whose names load the module that holds them
+FACES = {"course_lib": _HOMES, "course_lib.scenes": scenes._HOMES}
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")
 # fixtures of tests/conftest.py, and what they use
@@ -167,14 +169,20 @@ def _source(name):
 @cache
 def _imports(name):
     """The files of the project that a module imports, anywhere in it."""
-    files = set(filter(None, map(_file, layers.imported(_source(name)))))
-    # the package's face loads a module when one of its names is used
-    used = re.findall(r"\b(?:course_lib|cl)\.(\w+)", _source(name))
-    return files | {_home(word) for word in used if word in _HOMES}
+    names = layers.imported(_source(name))
+    files = set(filter(None, map(_file, names)))
+    return files | _behind_faces(names, _source(name))
 
 
-def _home(word):
-    return f"course_lib/{_HOMES[word].replace('.', '/')}.py"
+def _behind_faces(imported, source):
+    """The modules that hold what is used of a face, which loads them at first use."""
+    files = set()
+    for face, homes in FACES.items():
+        alias = f"{face}|cl" if face == "course_lib" else face.rpartition(".")[2]
+        used = set(re.findall(rf"\b(?:{alias})\.(\w+)", source))
+        used |= {word for word in homes if f"{face}.{word}" in imported}
+        files |= {_file(f"{face}.{homes[word]}") for word in used if word in homes}
+    return files
 
 
 def _file(module):

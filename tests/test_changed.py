@@ -33,6 +33,16 @@ def test_a_module_that_another_imports_is_needed_too():
     )
 
 
+def test_a_module_is_needed_that_holds_a_name_of_a_face():
+    for name in ("samplers", "gradients"):  # scenes.dealing, scenes.noise
+        file = f"course_lib/scenes/{name}.py"
+        assert f"tests/test_scenes_{name}.py" in dependents(file)
+    assert "tests/test_scenes_buckets.py" in dependents("course_lib/scenes/reducer.py")
+    assert "tests/test_scenes_samplers.py" not in dependents(
+        "course_lib/scenes/gradients.py"
+    )
+
+
 def test_a_file_that_is_read_is_needed():
     assert "tests/test_lessons.py" in dependents("notebooks/00_start_here.ipynb")
     assert "tests/test_vgpu_operators.py" in dependents("tests/tables/operators.json")
