@@ -13,6 +13,7 @@ from benchmarks import (
     published,
     recording,
     report,
+    scenes,
     virtual,
 )
 from benchmarks.nbgrader import NbgraderFailed
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "lesson_times": lesson_times.run,
     "published": published.run,
     "recording": recording.run,
+    "scenes": scenes.run,
     "virtual": virtual.run,
 }
 # what each measures: its numbers are those of these files
@@ -58,6 +60,8 @@ SOURCES = {
         *("benchmarks/modelled.py", "benchmarks/trained.py"),
     ],
     "recording": ["course_lib/tracing/ranks.py", "course_lib/tracing/profiler.py"],
+    # as lesson_times: the pages that are measured stand in the lessons
+    "scenes": ["course_lib/scenes/scene.js", "course_lib/scenes/*.css"],
     "virtual": ["course_lib/accelerators/vgpu/*.py"],
 }
 

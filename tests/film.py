@@ -29,10 +29,18 @@ _COLORS = {
 
 def stored(path: Path = LESSON, cell: str = CELL) -> dict:
     """What the script of the scene reads that this cell has stored."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    [outputs] = [c["outputs"] for c in cells if c["id"] == cell]
-    pages = ("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
-    return payload_of(next(page for page in pages if _CALL in page))
+    return payload_of(pages_of(path)[cell])
+
+
+def pages_of(path: Path) -> dict[str, str]:
+    """The page of each scene that a notebook has stored, by its cell."""
+    found = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            page = "".join(output.get("data", {}).get("text/html", ""))
+            if _CALL in page:
+                found[cell["id"]] = page
+    return found
 
 
 def payload_of(page: str) -> dict:
