@@ -52,7 +52,7 @@ def test_titles_measure_in_all_directions_not_in_those_of_the_picture():
     scene = scenes.noise(rows, batch_sizes=1, draws=100)
     spread = rows.var(0, correction=0).sum().sqrt().item()
     title = scene.moments[-1].title
-    measured, one = map(float, re.findall(r"[\d.]+(?=;| /)", title))
+    measured, one = map(float, re.findall(r"[\d.]+(?= \(| /)", title))
     assert one == pytest.approx(spread, rel=0.06)
     assert measured == pytest.approx(spread, rel=0.2)
     assert "two of their 100 directions, titles measure in all" in scene.source

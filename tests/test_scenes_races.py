@@ -78,7 +78,8 @@ def test_the_sum_of_what_is_lost_is_what_the_counter_lacks():
     quick = [event(1, i, 0.1 + 0.1 * i, 0.19 + 0.1 * i) for i in range(3)]
     said = titles([slow, late, *quick])
     assert said[-3:-1] == [
-        "Process 0 writes 1 over 3: 3 updates are now only in the hands of others.",
+        "Process 0 writes 1 over 3: 3 updates of process 1 are now only in what others "
+        "have read.",
         "Process 2 writes 4 over 1: the update of process 0 is lost.",
     ]
     assert said[-1] == "The counter says 4 after 5 additions: an update is lost."
@@ -95,7 +96,7 @@ def test_what_is_lost_never_comes_back():
 
 def test_a_slow_write_over_several_says_whose_updates_are_lost():
     said = titles([event(0, 0, 0, 9), event(1, 0, 1, 2), event(2, 1, 3, 4)])
-    assert "Process 0 writes 1 over 2: 2 updates of process 1 and process 2" in said[-2]
+    assert "Process 0 writes 1 over 2: 2 updates, of process 1 and process 2, are" in said[-2]
 
 
 def test_a_text_that_does_not_fit_is_left_out():

@@ -90,7 +90,28 @@ def test_many_ranks_are_counted_in_words():
     many = (Event(rank, "compute", "forward", 0, 1 + rank) for rank in range(6))
     titles = [m.title for m in scenes.timeline(trace(*many)).moments]
     assert titles[0] == "0 s: 6 ranks: computes forward."
-    assert titles[1] == "1 s: 5 ranks: computes forward, 1 rank: is between events."
+    assert titles[1] == "1 s: 5 ranks: computes forward, 1 rank: does nothing with tensors."
+
+
+def test_short_gaps_between_events_hide_nothing_of_what_a_rank_does():
+    steps = [Event(0, "compute", "forward", i, i + 0.99) for i in range(64)]
+    steps += [Event(1, "compute", "add", i + 0.4, i + 0.5) for i in range(64)]
+    titles = [m.title for m in scenes.timeline(trace(*steps)).moments[:-1]]
+    says = "rank 0 computes forward, rank 1 does nothing with tensors."
+    assert len(titles) > 20 and all(title.endswith(says) for title in titles)
+
+
+def test_a_run_that_is_over_has_ended():
+    runs = {"one": trace(*STEP), "long": trace(*STEP, Event(0, "wait", "x", 5.4, 9.0))}
+    titles = [moment.title for moment in scenes.timeline(runs).moments]
+    assert titles[0].startswith("0 s: one: rank 0 computes forward")
+    assert titles[-2].partition("; ")[0].endswith(" s: one: has ended")
+    assert "long: rank 0 waits" in titles[-2]
+
+
+def test_a_bar_of_waiting_says_that_it_waits():
+    tips = [item.tip for item in events_of(scenes.timeline(trace(*STEP)))]
+    assert "rank 1: waits in all_reduce" in tips
 
 
 def test_a_hundred_thousand_events_are_thinned_with_a_note():

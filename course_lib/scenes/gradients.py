@@ -120,8 +120,8 @@ def _moments(plane, means, size):
         moments.append(Moment(title, [*still, *dots, newest]))
     mean = (sum(far**2 for far in away) / len(away)) ** 0.5
     one = plane.one
-    title = f"Batches of {size} miss the true gradient by {_two(mean)}; "
-    title += f"{_two(one)} / √{size} is {_two(one / size**0.5)}."
+    title = f"Batches of {size} miss the true gradient by {_two(mean)} (root mean "
+    title += f"square); the spread {_two(one)} / √{size} is {_two(one / size**0.5)}."
     return [*moments, Moment(title, [*still, *dots])]
 
 

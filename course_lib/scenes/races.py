@@ -198,16 +198,19 @@ def _title(access, past):
 
 def _over(access):
     """What a write takes away, if it does."""
-    over, count = f" over {access.counter:g}", len(access.lost)
+    over = f" over {access.counter:g}"
     if access.lost:
-        whose = dict.fromkeys(_name(addition.process) for addition in access.lost)
-        what = "the update" if count == 1 else many(count, "update")
-        return f"{over}: {what} of {listed(whose)} {'is' if count == 1 else 'are'} lost"
+        return f"{over}: {_whose(access.lost)} lost"
     if access.held:
-        what = many(len(access.held), "update")
-        verb = "is" if len(access.held) == 1 else "are"
-        return f"{over}: {what} {verb} now only in the hands of others"
+        return f"{over}: {_whose(access.held)} now only in what others have read"
     return ""
+
+
+def _whose(additions):
+    """`the update of process 1 is`, `3 updates, of process 0 and process 1, are`."""
+    names, count = {_name(a.process): None for a in additions}, len(additions)
+    what, comma = f"{count} updates" if count > 1 else "the update", "," * (len(names) > 1)
+    return f"{what}{comma} of {listed(names)}{comma} {'are' if count > 1 else 'is'}"
 
 
 def _lost(count):

@@ -27,11 +27,12 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     for name, most in _MOST.items():
         if max(values[name]) > most:
             raise UsageError(f"dealing draws {most} {name} at most")
+    seed = ", seed 0, epoch 0" * any(values["shuffle"])
     return switched(
         _moments,
         values,
         height=_row(max(values["ranks"])) + 8,
-        source="computed by torch's DistributedSampler, seed 0, epoch 0",
+        source=f"computed by torch's DistributedSampler{seed}",
         seconds=0.4,
     )
 

@@ -55,10 +55,10 @@ def _scene(runs, most, *, still=False):
     items = [*_legend(bars), *_names(rows, unit), *_items(bars, rows, scale)]
     moments = [
         Moment(
-            f"{time * scale:.3g} {unit}: {_doing(bars, runs, time)}.",
-            (*items, *_cover(time * scale, axis)),
+            f"{start * scale:.3g} {unit}: {_doing(bars, runs, (start, stop))}.",
+            (*items, *_cover(start * scale, axis)),
         )
-        for time in ([] if still else _stops(bars, span))
+        for start, stop in ([] if still else _parts(bars, span))
     ]
     title, alt = _captions(runs)
     return Scene(
@@ -171,6 +171,7 @@ def _items(bars, rows, scale):
 def _item(bar, name, *, y, scale):
     called, load = bar.name[:40], f", {size(bar.bytes)}" if bar.bytes else ""
     what = called if bar.count == 1 else f"{bar.count:,} calls such as {called}"
+    what = f"waits in {what}" if bar.role == "wait" else what
     role = f"event {TIMED} {class_name(bar.role)}"
     place = bar.start * scale, y + _lower(bar) * (_LANE + 2)
     texts = called if bar.count == 1 else "", f"{_rank(bar.rank)}: {what}{load}"
@@ -189,14 +190,14 @@ def _lower(bar):
 # --- time
 
 
-def _stops(bars, length) -> list[float]:
-    """Moments at which something begins or ends, not too near to each other."""
+def _parts(bars, length) -> list[tuple[float, float]]:
+    """The time cut where something begins or ends, in parts that are not too short."""
     each = (bar for row in bars.values() for bar in row)
-    stops = [0.0]
+    cuts = [0.0]
     for time in sorted({time for bar in each for time in (bar.start, bar.stop)}):
-        if time - stops[-1] >= length / _STOPS:
-            stops.append(time)
-    return stops
+        if min(time - cuts[-1], length - time) >= length / _STOPS:
+            cuts.append(time)
+    return [*zip(cuts, [*cuts[1:], length])]
 
 
 def _cover(time, axis) -> Iterator[Item]:
@@ -206,13 +207,14 @@ def _cover(time, axis) -> Iterator[Item]:
     yield Item("now", time, axis.top, 0, high, f"now line {TIMED}")
 
 
-def _doing(bars, runs, time):
-    """What the ranks of each run do just after a time."""
-    parts = []
+def _doing(bars, runs, part):
+    """What the ranks of each run do in a part of the time."""
+    texts = []
     for name, run in runs.items():
-        verbs = {rank: _verb(bars[name], rank, time) for rank in run.ranks}
-        parts.append(f"{cut(name, _NAME)}: {_told(verbs)}" if name else _told(verbs))
-    return "; ".join(parts)
+        verbs = {rank: _verb(bars[name], rank, part) for rank in run.ranks}
+        text = _told(verbs) if part[0] < run.span else "has ended"
+        texts.append(f"{cut(name, _NAME)}: {text}" if name else text)
+    return "; ".join(texts)
 
 
 def _told(verbs):
@@ -224,15 +226,21 @@ def _told(verbs):
     return ", ".join(f"{many(count, noun)}: {verb}" for verb, count in counts)
 
 
-def _verb(bars, rank, time):
-    roles = {b.role for b in bars if b.rank == rank and b.start <= time < b.stop}
+def _verb(bars, rank, part):
+    """What takes a third of a part or more: to look at one time would meet gaps."""
+    start, stop = part
+    shares = Counter()
+    for bar in bars:
+        if bar.rank == rank:
+            shares[bar.role] += max(0, min(stop, bar.stop) - max(start, bar.start))
+    roles = {role for role, share in shares.items() if 3 * share >= stop - start}
     verbs = [_DOES[role] for role in _DOES if role in roles]
     work = [role for role in ROLE_COLORS if role in roles and role not in _DOES]
     if work:
         verbs.insert(
             0, "computes" if work[0] == "other compute" else f"computes {work[0]}"
         )
-    nothing = "is idle" if isinstance(rank, str) else "is between events"
+    nothing = "is idle" if isinstance(rank, str) else "does nothing with tensors"
     return " and ".join(verbs) or nothing
 
 
