@@ -133,16 +133,15 @@ def _many():
 
 def _animated(page):
     """A sentence on the same moments as an animation of matplotlib."""
-    data = film.payload_of(page)
+    data, name = film.payload_of(page), " ".join(COMPARED)
     start = time.perf_counter()
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         other = _jshtml(data)
-    seconds, ratio = time.perf_counter() - start, len(other) / len(page)
+    seconds, times = time.perf_counter() - start, len(other) / len(page)
     return (
-        f"The first run of {' '.join(COMPARED)}, {len(data['runs'][0])} moments, drawn by "
-        f"matplotlib as `to_jshtml`: {seconds:.1f} s to make and {len(other) / 1e3:.0f} "
-        f"kB for one position of the sliders, {ratio:.0f} times as large as the scene with "
-        f"all {len(data['runs'])}.\n"
+        f"The {len(data['runs'][0])} moments of {name} as an animation of "
+        f"matplotlib, `to_jshtml`: {seconds:.1f} s to make, {len(other) / 1e3:.0f} kB, "
+        f"{times:.0f} times as large; pixels, in which nothing can be pointed at.\n"
     )
 
 

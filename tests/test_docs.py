@@ -1,6 +1,7 @@
 """The pages: links lead somewhere, tables and numbers are those of today."""
 
 import os
+import math
 import re
 import subprocess
 import sys
@@ -121,6 +122,16 @@ def test_what_virtual_gpus_cost_stands_in_its_table():
     cost = f"An operator costs {min(more):.0f} to {max(more):.0f} µs more than on the"
     assert told("virtual-gpus", cost) and len(steps) == 2
     assert told("virtual-gpus", "take {} and {} times as long".format(*steps))
+
+
+def test_how_large_and_quick_scenes_are_stands_in_their_table():
+    _, rows = table("scenes")
+    scenes = [cells for name, cells in rows.items() if name[0].isdigit()]
+    small, *_, large = sorted(int(cells[0]) for cells in scenes)
+    found = (re.findall(r"\(([\d.]+)\)", cell) for cells in scenes for cell in cells)
+    longest = max(float(number) for numbers in found for number in numbers)
+    assert told("lessons", f"have {small} to {large} kB")
+    assert told("lessons", f"took longer than {math.ceil(longest)} ms")
 
 
 def test_how_long_a_study_takes_stands_in_its_table():

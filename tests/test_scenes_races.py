@@ -96,7 +96,8 @@ def test_what_is_lost_never_comes_back():
 
 def test_a_slow_write_over_several_says_whose_updates_are_lost():
     said = titles([event(0, 0, 0, 9), event(1, 0, 1, 2), event(2, 1, 3, 4)])
-    assert "Process 0 writes 1 over 2: 2 updates, of process 1 and process 2, are" in said[-2]
+    lost = "2 updates, of process 1 and process 2, are lost."
+    assert said[-2] == f"Process 0 writes 1 over 2: {lost}"
 
 
 def test_a_text_that_does_not_fit_is_left_out():

@@ -209,8 +209,12 @@ def _over(access):
 def _whose(additions):
     """`the update of process 1 is`, `3 updates, of process 0 and process 1, are`."""
     names, count = {_name(a.process): None for a in additions}, len(additions)
-    what, comma = f"{count} updates" if count > 1 else "the update", "," * (len(names) > 1)
-    return f"{what}{comma} of {listed(names)}{comma} {'are' if count > 1 else 'is'}"
+    comma, of = "," * (len(names) > 1), f"of {listed(names)}"
+    return (
+        f"{count} updates{comma} {of}{comma} are"
+        if count > 1
+        else f"the update {of} is"
+    )
 
 
 def _lost(count):

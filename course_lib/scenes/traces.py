@@ -12,7 +12,7 @@ from course_lib.scenes.bars import MOST, bars_of
 from course_lib.scenes.items import TIMED, Axis, Item, Moment, cut, label
 from course_lib.scenes.scene import LARGEST, WIDTH, Scene, unlimited
 from course_lib.scenes.svg import class_name
-from course_lib.text import many, rank_name, rank_noun, size, unit_of
+from course_lib.text import listed, many, rank_name, rank_noun, size, unit_of
 from course_lib.tracing.events import Event, Trace
 
 _LEFT, _LANE = 84, 15
@@ -218,11 +218,12 @@ def _doing(bars, runs, part):
 
 
 def _told(verbs):
-    """One by one, or where there are many, how many do the same."""
+    """One by one, or where all or many do the same, how many."""
+    noun, counts = rank_noun(next(iter(verbs))), Counter(verbs.values()).most_common()
+    if len(verbs) > 1 == len(counts):
+        return f"each {noun} {counts[0][0]}"
     if len(verbs) <= 4:
         return ", ".join(f"{_rank(rank)} {verb}" for rank, verb in verbs.items())
-    counts = Counter(verbs.values()).most_common()
-    noun = rank_noun(next(iter(verbs)))
     return ", ".join(f"{many(count, noun)}: {verb}" for verb, count in counts)
 
 
@@ -241,7 +242,7 @@ def _verb(bars, rank, part):
             0, "computes" if work[0] == "other compute" else f"computes {work[0]}"
         )
     nothing = "is idle" if isinstance(rank, str) else "does nothing with tensors"
-    return " and ".join(verbs) or nothing
+    return listed(verbs) if verbs else nothing
 
 
 # --- words
