@@ -1,7 +1,7 @@
 """The pages: links lead somewhere, tables and numbers are those of today."""
 
-import os
 import math
+import os
 import re
 import subprocess
 import sys
