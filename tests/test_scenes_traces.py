@@ -110,6 +110,13 @@ def test_a_run_that_is_over_has_ended():
     assert "long: rank 0 waits" in titles[-2]
 
 
+def test_a_bar_that_another_covers_has_no_half_name():
+    both = [Event(0, "communicate", f"send {n}", n, n + 1.5) for n in range(2)]
+    other = Event(1, "communicate", "alone", 0.0, 2.5)
+    texts = [item.text for item in events_of(scenes.timeline(trace(*both, other)))]
+    assert sorted(texts) == ["", "alone", "send 1"]
+
+
 def test_a_bar_of_waiting_says_that_it_waits():
     tips = [item.tip for item in events_of(scenes.timeline(trace(*STEP)))]
     assert "rank 1: waits in all_reduce" in tips

@@ -160,12 +160,22 @@ def _legend(bars):
 
 def _items(bars, rows, scale):
     places = {(row.run, row.rank): row.y for row in rows}
-    return [
-        _item(bar, f"{place} {number}", y=places[run, bar.rank], scale=scale)
-        for place, run in enumerate(bars)
-        for number, bar in enumerate(bars[run])
-        if (run, bar.rank) in places
-    ]
+    items = []
+    for place, (run, row) in enumerate(bars.items()):
+        for number, bar in enumerate(row):
+            if (run, bar.rank) in places:
+                y, name = places[run, bar.rank], f"{place} {number}"
+                item = _item(bar, name, y=y, scale=scale)
+                covered = any(_covers(top, bar) for top in row[number + 1 :])
+                items.append(item._replace(text="") if covered else item)
+    return items
+
+
+def _covers(top, bar):
+    """Whether half a name would be seen of the bar below."""
+    shared = min(top.stop, bar.stop) - max(top.start, bar.start)
+    one_lane = top.rank == bar.rank and _lower(top) == _lower(bar)
+    return one_lane and shared > (bar.stop - bar.start) / 20
 
 
 def _item(bar, name, *, y, scale):
