@@ -42,6 +42,8 @@ _RUN = """async number => {
     notebook.activeCellIndex = number
     await window.jupyterapp.commands.execute("notebook:run-cell")
 }"""
+_CHANGE_THEME = """theme =>
+    window.jupyterapp.commands.execute("apputils:change-theme", { theme })"""
 _FIND = """text => window.jupyterapp.shell.currentWidget.content.widgets.findIndex(
     cell => cell.model.type === "code"
         && cell.model.sharedModel.getSource().includes(text))"""
@@ -79,7 +81,7 @@ def serving(command, port, *, folder: Path, **more):
         finally:
             below = psutil.Process(process.pid).children(recursive=True)
             os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
-            process.wait(30)
+            assert becomes(lambda: _ended(process, port), seconds=30), path.read_text()
     # closing JupyterLab ends its kernels, and they end their servers and ranks
     assert becomes(lambda: not any(map(lives, below)), seconds=20)
 
@@ -91,6 +93,16 @@ def lab(work: Path):
     root = ["--allow-root"] if os.geteuid() == 0 else []
     command += [*root, *options(port)]
     return serving(command, port, folder=work.parent, JUPYTER_CONFIG_PATH=NO_NEWS)
+
+
+def _ended(process, port):
+    """Whether JupyterLab has ended.
+
+    Python hears a signal that came just before it waits for events at the next event
+    only: a knock is one.
+    """
+    _listens(port)
+    return process.poll() is not None
 
 
 def _listens(port):
@@ -163,11 +175,13 @@ def show_all(page):
 
 def theme(page, name):
     """Change to the theme "Light" or "Dark"."""
-    page.evaluate(
-        """theme => window.jupyterapp.commands.execute(
-            "apputils:change-theme", {theme: `JupyterLab ${theme}`})""",
-        name,
-    )
+    from playwright.sync_api import TimeoutError
+
     light = "false" if name == "Dark" else "true"
     body = page.locator(f"body[data-jp-theme-light='{light}']")
-    body.wait_for(state="attached")  # it has no height of its own
+    for _ in range(5):
+        page.evaluate(_CHANGE_THEME, f"JupyterLab {name}")
+        # on a busy machine JupyterLab may load the one of before once more: ask again
+        with contextlib.suppress(TimeoutError):
+            return body.wait_for(state="attached", timeout=10_000)  # it has no height
+    raise AssertionError(f"JupyterLab does not change to {name}")
