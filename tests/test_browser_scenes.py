@@ -176,6 +176,23 @@ class TestExported:
         assert found == {"unsaid": [], "idle": []}
 
 
+def test_what_a_key_reads_stays_when_a_mouse_leaves_it(exported):
+    scene = exported.locator(".scene").nth([*SCENES].index("00 shard"))
+    away, tip = scene.locator(".source"), scene.locator(".tip")
+    away.hover()
+    scene.locator("svg").press("ArrowDown")
+    read = tip.inner_text()
+    card = scene.locator("g[data-read]")
+    card.hover()
+    for key in ("ArrowDown", "ArrowUp"):
+        scene.locator("svg").press(key)
+    away.hover()
+    assert tip.inner_text() == read != ""
+    card.hover()
+    away.hover()
+    assert tip.inner_text() == ""
+
+
 TIMELINES = [name for name in SCENES if '"axis":{' in SCENES[name].data["text/html"]]
 
 

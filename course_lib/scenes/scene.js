@@ -65,10 +65,10 @@
       shape: make(group, lined ? "path" : "rect"),
       text: make(group, "text"),
     };
-    group.addEventListener("pointerenter", () => point(state.id));
-    // a key may read something else meanwhile
+    group.addEventListener("pointerenter", () => { point(state.id); hovered = true; });
+    // a key may have read something meanwhile: a page that scrolls below a mouse ends it not
     group.addEventListener("pointerleave", ({ pointerType }) => {
-      if (read === state.id && pointerType === "mouse") point(null); // a finger is gone at once
+      if (hovered && pointerType === "mouse") point(null); // a finger is gone at once
     });
     elements.set(state.id, parts);
     return parts;
@@ -124,6 +124,7 @@
 
   const chosen = scene.parameters.map((parameter) => parameter.at);
   let read = null; // the item that is pointed at
+  let hovered = false; // by a pointer, not by a key
   let moment = 0, shown = new Map(), timer = null;
   const run = () => scene.runs[scene.parameters.reduce(
     (at, parameter, i) => at * parameter.values.length + chosen[i], 0)];
@@ -223,6 +224,7 @@
     const ids = readable();
     if (!ids.length) return;
     point(ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(read) + by))]);
+    hovered = false;
     const { role, x, w } = states[shown.get(read)];
     if (/\btimed\b/.test(role)) bring(x + w / 2);
   };
