@@ -191,12 +191,13 @@ def other_answer(stored, outputs):
     """How the answer to a guess differs from the stored one, or nothing.
 
     The text goes on from the option that the stored run gave. A number that was an
-    option itself is counted or computed, so it comes again; a measured one was near.
+    option itself is counted or computed, so it comes again; a measured one was near, or
+    a share that was an option by chance.
     """
     import torch
 
     before, now = map(answer_of, (stored, outputs))
-    if ", nearest to " in before:
+    if ", nearest to " in before or before.endswith("%"):
         before, now = (answer.split(" nearest to ")[-1] for answer in (before, now))
     if before == now or torch.cuda.is_available():
         return ""  # GPUs may give other numbers

@@ -81,7 +81,10 @@ def serving(command, port, *, folder: Path, **more):
         finally:
             below = psutil.Process(process.pid).children(recursive=True)
             os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
-            assert becomes(lambda: _ended(process, port), seconds=30), path.read_text()
+            if not becomes(lambda: process.poll() is not None, seconds=30):
+                process.send_signal(signal.SIGABRT)  # where it hangs is then in the log
+                process.wait()
+                raise AssertionError(path.read_text())
     # closing JupyterLab ends its kernels, and they end their servers and ranks
     assert becomes(lambda: not any(map(lives, below)), seconds=20)
 
@@ -92,17 +95,8 @@ def lab(work: Path):
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={work}"]
     root = ["--allow-root"] if os.geteuid() == 0 else []
     command += [*root, *options(port)]
-    return serving(command, port, folder=work.parent, JUPYTER_CONFIG_PATH=NO_NEWS)
-
-
-def _ended(process, port):
-    """Whether JupyterLab has ended.
-
-    Python hears a signal that came just before it waits for events at the next event
-    only: a knock is one.
-    """
-    _listens(port)
-    return process.poll() is not None
+    settings = {"JUPYTER_CONFIG_PATH": NO_NEWS, "PYTHONFAULTHANDLER": "1"}
+    return serving(command, port, folder=work.parent, **settings)
 
 
 def _listens(port):
@@ -157,6 +151,20 @@ def run_all(page, choose=lambda number: None):
     for number in range(page.locator(".jp-Notebook .jp-Cell").count()):
         page.evaluate(_RUN, number)
         choose(number)
+
+
+def run_again(page, numbers):
+    """Run these cells once more."""
+    for number in numbers:
+        page.evaluate(_RUN, number)
+
+
+def save(page):
+    """Write the notebook in front to its file."""
+    page.evaluate("""() => window.jupyterapp.commands.execute("docmanager:save")""")
+    page.wait_for_function(
+        "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+    )
 
 
 def show_all(page):

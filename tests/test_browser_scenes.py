@@ -188,6 +188,8 @@ def test_what_a_key_reads_stays_when_a_mouse_leaves_it(exported):
         scene.locator("svg").press(key)
     away.hover()
     assert tip.inner_text() == read != ""
+    scene.locator(".label").first.hover()  # about which there is nothing to read
+    assert tip.inner_text() == read
     card.hover()
     away.hover()
     assert tip.inner_text() == ""

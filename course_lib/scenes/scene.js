@@ -65,8 +65,13 @@
       shape: make(group, lined ? "path" : "rect"),
       text: make(group, "text"),
     };
-    group.addEventListener("pointerenter", () => { point(state.id); hovered = true; });
-    // a key may have read something meanwhile: a page that scrolls below a mouse ends it not
+    // where there is nothing to read, what a key has read stays: a page may scroll below
+    // a mouse that rests
+    group.addEventListener("pointerenter", () => {
+      if (!states[shown.get(state.id)]?.tip) return;
+      point(state.id);
+      hovered = true;
+    });
     group.addEventListener("pointerleave", ({ pointerType }) => {
       if (hovered && pointerType === "mouse") point(null); // a finger is gone at once
     });
