@@ -94,7 +94,8 @@ def notebook(tmp_path_factory):
     for number, cell in enumerate(cells):
         cell["id"] = f"scene-{number}"
     path = tmp_path_factory.mktemp("scenes") / "scenes.ipynb"
-    nbformat.write(new_notebook(cells=cells), path)
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    nbformat.write(new_notebook(cells=cells, metadata=kernel), path)
     return path
 
 
@@ -274,6 +275,8 @@ def test_in_a_notebook_that_is_not_trusted_the_pictures_stay(browser, notebook):
         page = browser.new_page()
         page.goto(f"{address}/tree/{notebook.name}?reset")
         page.locator(".jp-OutputArea img").first.wait_for()
+        # JupyterLab that is stopped while it opens a notebook may hang
+        driven.wait_for_kernel(page, notebook.name)
         driven.show_all(page)
         images = page.locator(".jp-OutputArea img")
         assert images.count() == len(SCENES) and page.locator(".scene").count() == 0
