@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from benchmarks import report
 from tests import film
-from tests.browser import CHROMIUM, chromium
+from tests.browser import CHROMIUM, SLIDERS, chromium
 
 ROUNDS = 3
-LESSONS = sorted((report.ROOT / "notebooks").glob("*.ipynb"))
-COMPARED = "00", "shard"  # the scene that is made once more as an animation
+COMPARED = "00 shard"  # the scene that is made once more as an animation
 EVENTS = 100_000
 _INTRODUCTION = """# How large and how quick scenes are
 
@@ -25,7 +24,9 @@ positions are stepped through. Milliseconds: the median, and in brackets the lon
 """
 _HEAD = ["scene", "kB", "positions", "moments", "step (ms)", "choice (ms)", "zoom (ms)"]
 # steps through a scene; for each kind the milliseconds of each step, in order
-_STEPS = """async scene => {
+_STEPS = (
+    f"async scene => {{ {SLIDERS}"
+    + """
     const timed = action => {
         const start = performance.now()
         action()
@@ -33,16 +34,10 @@ _STEPS = """async scene => {
         picture.querySelector("text").getBBox()
         return performance.now() - start
     }
-    const put = (slider, value) => {
-        slider.value = value
-        slider.dispatchEvent(new Event("input"))
-    }
     const picture = scene.querySelector("svg")
     const [moments, ...sliders] = scene.querySelectorAll("input")
-    const places = sliders.reduce((rows, slider) => rows.flatMap(
-        row => [...Array(+slider.max + 1).keys()].map(n => [...row, n])), [[]])
     const found = { step: [], choice: [], zoom: [] }
-    for (const place of places) {
+    for (const place of positions(sliders)) {
         sliders.forEach((slider, i) => {
             if (+slider.value !== place[i])
                 found.choice.push(timed(() => put(slider, place[i])))
@@ -55,6 +50,7 @@ _STEPS = """async scene => {
     for (let n = 0; closer && n < 8; n++) found.zoom.push(timed(() => closer.click()))
     return found
 }"""
+)
 
 
 class Times(NamedTuple):
@@ -70,11 +66,7 @@ def run(rounds: int | None = None) -> str:
     if CHROMIUM is None:
         sys.exit("scenes: there is no Chromium here (apt-get install chromium)")
     rounds = rounds or ROUNDS
-    found = {
-        (path.stem.partition("_")[0], cell): page
-        for path in LESSONS
-        for cell, page in film.pages_of(path).items()
-    }
+    found = film.all_pages()
     measured = {name: [] for name in found}
     with chromium() as browser:
         version = browser.version.partition(".")[0]
@@ -101,7 +93,7 @@ def _row(name, page, times):
     moments = sum(map(len, data["runs"]))
     sizes = [f"{len(page) / 1e3:.0f}", len(data["runs"]), f"{moments:,}"]
     spread = [_spread([getattr(one, kind) for one in times]) for kind in Times._fields]
-    return [" ".join(name), *map(str, sizes), *spread]
+    return [name, *map(str, sizes), *spread]
 
 
 def _spread(rounds):
@@ -133,23 +125,24 @@ def _many():
 
 def _animated(page):
     """A sentence on the same moments as an animation of matplotlib."""
-    data, name = film.payload_of(page), " ".join(COMPARED)
-    start = time.perf_counter()
+    data = film.payload_of(page)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        other = _jshtml(data)
-    seconds, times = time.perf_counter() - start, len(other) / len(page)
+        seconds, other = _jshtml(data)
+    times = len(other) / len(page)
     return (
-        f"The {len(data['runs'][0])} moments of {name} as an animation of "
+        f"The {len(data['runs'][0])} moments of {COMPARED} as an animation of "
         f"matplotlib, `to_jshtml`: {seconds:.1f} s to make, {len(other) / 1e3:.0f} kB, "
         f"{times:.0f} times as large; pixels, in which nothing can be pointed at.\n"
     )
 
 
 def _jshtml(data):
+    """How many seconds the animation takes without the imports, and its page."""
     from matplotlib import pyplot as plt
     from matplotlib.animation import FuncAnimation
     from matplotlib.patches import Rectangle
 
+    start = time.perf_counter()
     wide, high = data["size"]
     figure, axes = plt.subplots(figsize=(wide / 100, high / 100), dpi=100)
 
@@ -164,7 +157,6 @@ def _jshtml(data):
 
     moments = film.moments(data)
     made = FuncAnimation(figure, draw, moments, init_func=list, save_count=len(moments))
-    try:
-        return made.to_jshtml()
-    finally:
-        plt.close(figure)
+    page = made.to_jshtml()
+    plt.close(figure)
+    return time.perf_counter() - start, page

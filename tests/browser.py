@@ -28,6 +28,15 @@ ROOT = Path(__file__).parent.parent
 NO_NEWS = str(ROOT / "course_lib/workspace/jupyter")  # as in the Makefile
 # what of the outputs is hard to read, or cut
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
+# of a scene: moves a slider; all combinations of the positions of some
+SLIDERS = """
+    const put = (slider, value) => {
+        slider.value = value
+        slider.dispatchEvent(new Event("input"))
+    }
+    const positions = sliders => sliders.reduce((rows, slider) => rows.flatMap(
+        row => [...Array(+slider.max + 1).keys()].map(n => [...row, n])), [[]])
+"""
 CODE = ".jp-CodeCell:visible"  # of the notebook in front
 # an outer make's own variables; where an outer run keeps its progress, its threads
 _NOT_A_LEARNERS = ("MAKEFLAGS", "MAKELEVEL", "COURSE_LIB_PROGRESS", "OMP_NUM_THREADS")
@@ -140,7 +149,7 @@ def run(page, *texts):
     for text in texts:
         number = page.evaluate(_FIND, text)
         assert number >= 0, text
-        page.evaluate(_RUN, number)
+        run_cell(page, number)
     page.evaluate(_BRING_TO_VIEW, number)
     return page.locator(CODE, has_text=text).first
 
@@ -149,14 +158,13 @@ def run_all(page, choose=lambda number: None):
     """Run all cells one by one; `choose(number)` is called behind each."""
     show_all(page)
     for number in range(page.locator(".jp-Notebook .jp-Cell").count()):
-        page.evaluate(_RUN, number)
+        run_cell(page, number)
         choose(number)
 
 
-def run_again(page, numbers):
-    """Run these cells once more."""
-    for number in numbers:
-        page.evaluate(_RUN, number)
+def run_cell(page, number):
+    """Run one cell, until it has ended."""
+    page.evaluate(_RUN, number)
 
 
 def save(page):

@@ -35,8 +35,11 @@ NAMED = (
 PLACES = {name: f"tests/{name}" for name in ("tables", "mutants", "handed_out")}
 PLACES["templates"] = "course_lib/grading/report/templates"
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
-# packages whose names load the module that holds them
-FACES = {"course_lib": _HOMES, "course_lib.scenes": scenes._HOMES}
+# packages whose names load the module that holds them: how they are called, and where
+FACES = {
+    "course_lib": ("course_lib|cl", _HOMES),
+    "course_lib.scenes": ("scenes", scenes._HOMES),
+}
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")
 # fixtures of tests/conftest.py, and what they use
@@ -177,9 +180,8 @@ def _imports(name):
 def _behind_faces(imported, source):
     """The modules that hold what is used of a face, which loads them at first use."""
     files = set()
-    for face, homes in FACES.items():
-        alias = f"{face}|cl" if face == "course_lib" else face.rpartition(".")[2]
-        used = set(re.findall(rf"\b(?:{alias})\.(\w+)", source))
+    for face, (called, homes) in FACES.items():
+        used = set(re.findall(rf"\b(?:{called})\.(\w+)", source))
         used |= {word for word in homes if f"{face}.{word}" in imported}
         files |= {_file(f"{face}.{homes[word]}") for word in used if word in homes}
     return files

@@ -13,12 +13,13 @@ from course_lib.scenes import svg
 from course_lib.scenes.items import Axis, Item, label
 
 ROOT = Path(__file__).parents[1]
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LESSON = ROOT / "notebooks" / "04_distributed_data_parallel.ipynb"
 CELL = "default"
 PICTURE = ROOT / "notebooks" / "images" / "timeline.svg"
 SECONDS = 10
 _TOP, _BELOW = 44, 38
-_CALL = "previousElementSibling,"  # the first argument of the script
+CALL = "previousElementSibling,"  # the first argument of the script: each scene has it
 _COLORS = {
     "light": {"ink": "#1b1b1b", "soft": "#595959", "ground": "#ffffff"}
     | {"line": "#767676", "faint": "#e6e6e6"},
@@ -38,14 +39,23 @@ def pages_of(path: Path) -> dict[str, str]:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             page = "".join(output.get("data", {}).get("text/html", ""))
-            if _CALL in page:
+            if CALL in page:
                 found[cell["id"]] = page
     return found
 
 
+def all_pages() -> dict[str, str]:
+    """Those of all lessons, by lesson and cell: `00 timeline`."""
+    return {
+        f"{path.stem.partition('_')[0]} {cell}": page
+        for path in LESSONS
+        for cell, page in pages_of(path).items()
+    }
+
+
 def payload_of(page: str) -> dict:
     """The data that the script of a page is called with."""
-    return json.JSONDecoder().raw_decode(page.partition(_CALL)[2])[0]
+    return json.JSONDecoder().raw_decode(page.partition(CALL)[2])[0]
 
 
 def moments(data: dict, run: int = 0) -> list[tuple[str, dict]]:

@@ -16,6 +16,7 @@ import conftest  # of the whole course: nbval's items are looked at there
 from course_lib.lessons import guess
 from course_lib.workspace import command
 from tests import browser as driven
+from tests import film
 from tests.browser import CHROMIUM
 from tests.test_lessons import ASKED, LESSONS
 
@@ -77,7 +78,8 @@ class Run:
             ]
             if not again:
                 return
-            driven.run_again(self.page, again)
+            for number in again:
+                driven.run_cell(self.page, number)
             self.cells = self._saved(path, work)
 
     def _saved(self, path, work):
@@ -193,7 +195,7 @@ def test_scenes_live_and_their_keys_stay_in_them(lesson):
     outputs = (output for cell in lesson.cells for output in cell.get("outputs", []))
     pages = ("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
     living = page.locator(".scene")
-    count = sum("previousElementSibling," in text for text in pages)
+    count = sum(film.CALL in text for text in pages)
     assert living.count() == count
     for scene in living.all():
         scene.locator("svg").focus()

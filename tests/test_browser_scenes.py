@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests import browser as driven
+from tests import film
 from tests.browser import CHROMIUM
-from tests.test_lessons import LESSONS
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,7 +22,6 @@ pytestmark = [
     ),
 ]
 NAMESPACE = "{http://www.w3.org/2000/svg}"
-IS_SCENE = "currentScript?.previousElementSibling"
 # what is drawn, as (class, x, y, text), without the time axis
 _DRAWN = """svg => [...svg.querySelectorAll("g > g")].filter(
     group => !/event|gone|tick/.test(group.getAttribute("class") ?? "gone")
@@ -42,54 +41,45 @@ _WHEEL = """svg => {
 
 # moves all sliders to all positions: texts that a screen reader gets otherwise, and
 # sliders that never change what is drawn (of one GPU, some change nothing)
-_SLIDERS = """scene => {
+_SLIDERS = (
+    f"scene => {{ {driven.SLIDERS}"
+    + """
     const lines = [...scene.querySelectorAll("label.bar")]
     const sliders = lines.map(line => line.querySelector("input"))
     const drawn = () => scene.querySelector("svg").innerHTML
-    const put = (i, value) => {
-        sliders[i].value = value
-        sliders[i].dispatchEvent(new Event("input"))
-    }
     const before = sliders.map(slider => slider.value)
-    const places = sliders.reduce((rows, slider) => rows.flatMap(
-        row => [...Array(+slider.max + 1).keys()].map(n => [...row, n])), [[]])
     const idle = new Set(sliders.keys()), unsaid = []
-    for (const place of places) {
-        place.forEach((value, i) => put(i, value))
+    for (const place of positions(sliders)) {
+        place.forEach((value, i) => put(sliders[i], value))
         for (const i of [...idle]) {
             const last = drawn()
             for (let n = 0; n <= +sliders[i].max; n++) {
-                put(i, n)
+                put(sliders[i], n)
                 const said = lines[i].querySelector(".count").textContent
                 if (sliders[i].ariaValueText !== said || !said) unsaid.push(said)
                 if (drawn() !== last) idle.delete(i)
             }
-            put(i, place[i])
+            put(sliders[i], place[i])
         }
         if (!idle.size) break
     }
-    before.forEach((value, i) => put(i, value))
+    before.forEach((value, i) => put(sliders[i], value))
     return { unsaid, idle: [...idle].map(i => sliders[i].ariaLabel) }
 }"""
+)
 
 
-def stored():
-    """Each scene in the outputs of the lessons: name, output."""
-    for path in LESSONS:
-        for cell in nbformat.read(path, as_version=4).cells:
-            for output in cell.get("outputs", []):
-                if IS_SCENE in output.get("data", {}).get("text/html", ""):
-                    yield f"{path.stem[:3].strip('_')} {cell.id}", output
-
-
-SCENES = dict(stored())
+SCENES = film.all_pages()
 
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory):
     """A notebook that holds all of them, as somebody sends it."""
     cells = [
-        new_code_cell(f"# {name}", outputs=[output]) for name, output in SCENES.items()
+        new_code_cell(
+            f"# {name}", outputs=[new_output("display_data", {"text/html": page})]
+        )
+        for name, page in SCENES.items()
     ]
     for number, cell in enumerate(cells):
         cell["id"] = f"scene-{number}"
@@ -196,7 +186,7 @@ def test_what_a_key_reads_stays_when_a_mouse_leaves_it(exported):
     assert tip.inner_text() == ""
 
 
-TIMELINES = [name for name in SCENES if '"axis":{' in SCENES[name].data["text/html"]]
+TIMELINES = [name for name in SCENES if '"axis":{' in SCENES[name]]
 
 
 @pytest.mark.parametrize("name", TIMELINES)
@@ -230,7 +220,7 @@ def test_a_timeline_is_zoomed_by_buttons_keys_wheel_and_drag(name, exported):
 
 def of_picture(name):
     """What the picture of a scene holds that is no event, as `_DRAWN` tells it."""
-    page = SCENES[name].data["text/html"]
+    page = SCENES[name]
     source = re.search('src="data:image/svg.xml,([^"]*)"', page)[1]
     root, drawn = tree.fromstring(unquote(source)), set()
     for group in root.iter(f"{NAMESPACE}g"):
@@ -266,7 +256,7 @@ def test_a_dark_page_is_readable_on_paper_and_in_forced_colours(exported, media)
 
 
 def test_every_scene_is_below_60_kB():
-    sizes = {name: len(output.data["text/html"]) for name, output in SCENES.items()}
+    sizes = {name: len(page) for name, page in SCENES.items()}
     assert not {name: size for name, size in sizes.items() if size >= 60_000}
 
 
