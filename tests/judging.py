@@ -84,9 +84,9 @@ def _tensor(numbers):
 
 
 class Seen(list):
-    """What ranks returned, and the trace of their launch."""
+    """What ranks returned, and the trace and the meter of their launch."""
 
-    trace = None
+    trace = meter = None
 
 
 def changed(seen, places: list, numbers: random.Random) -> Seen:
@@ -97,7 +97,8 @@ def changed(seen, places: list, numbers: random.Random) -> Seen:
         with contextlib.suppress(LookupError, TypeError):
             parts = _replaced(parts, path, numbers=numbers, free=free)
     found = Seen(parts)
-    found.trace = getattr(seen, "trace", None)
+    for name in ("trace", "meter"):
+        setattr(found, name, getattr(seen, name, None))
     return found
 
 

@@ -18,13 +18,14 @@ SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 
 
 @contextlib.contextmanager
-def group(rank: int, world_size: int):
+def group(rank: int, world_size: int, *, gpus: bool = True):
     """The process group of a check, and the device of this rank, in a block.
 
-    An answer that destroys the group fails in that line.
+    On the CPU without `gpus`. An answer that destroys the group fails in that line.
     """
     local_rank = int(os.environ["LOCAL_RANK"])
     on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    on_gpus &= gpus
     device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
     if on_gpus:
         torch.cuda.set_device(device)

