@@ -20,7 +20,8 @@ _AROUND = ("scenes", "exercises", "lessons", "workspace", "authoring", "grading"
 # lines of code, without comments and docstrings; a new capability raises its budget in
 # its own commit, with the reason
 BUDGETS = {
-    "core": 7_900,
+    # what ranks send, counted by messages, at sockets, and in rounds: 280
+    "core": 8_190,
     # frames as data; some 120 lines for each thing that is shown, with what it refuses
     "scenes": 2_000,
     "exercises": 4_550,

@@ -585,6 +585,12 @@ def recorded_calls(devs):
     assert (calls[0].number, calls[0].bytes, calls[0].backend) == (1, 12, "gloo")
 
 
+def messages(devs):
+    """Sends and receives go another way than ProcessGroup's: a meter misses them."""
+    assert {"send", "recv", "recv_anysource"} <= vars(dist.ProcessGroup).keys()
+    assert callable(dist.Work._source_rank) and "wait" in vars(dist.Work)
+
+
 def profiled_operators(devs):
     """The profiler's events have other fields or names: a trace of ranks is empty."""
     with ranks.record() as recording, alone():
@@ -691,7 +697,7 @@ PROBES = {
         ),
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         assigned_buckets,
-        *(profiled_operators, optimizer_steps, cuda_memory, norms, modes),
+        *(messages, profiled_operators, optimizer_steps, cuda_memory, norms, modes),
         unwrapped_modes,
         listed_schedules,
         *(pinned_memory, current_device, replaced_classes, lazy_parameters),

@@ -6,6 +6,7 @@ import selectors
 import socket
 import tempfile
 import time
+import warnings
 from dataclasses import replace
 
 import torch
@@ -24,6 +25,7 @@ from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
 from course_lib.system import host, linux, processes, signals
 from course_lib.text import many
+from course_lib.tracing import meter
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
 _PATIENCE = 1.0
@@ -253,6 +255,7 @@ class _Launch:
             output=[text.whole for text in self.screen.texts],
             seconds=[record["seconds"] for record in records],
             trace=self._merged(records, disturbed),
+            meter=_metered(records),
             title=f"{self.title}, {self.screen.state}",
         )
 
@@ -280,6 +283,14 @@ class _Launch:
             for rank, pipe in enumerate(self.pipes):
                 while data := pipe.read(1 << 16):
                     self.screen.feed(rank, data)
+
+
+def _metered(records):
+    """What the ranks sent; a warning where one received it into another tensor."""
+    result = meter.merge([record["traffic"] for record in records])
+    for sentence in result.unlike[:1]:
+        warnings.warn(sentence, stacklevel=5)  # the line of the launch
+    return result
 
 
 def describe(world_size: int) -> str:

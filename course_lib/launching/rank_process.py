@@ -168,9 +168,11 @@ def _unpack(body, devices):
 
 
 def _call(place, fn, *, args, kwargs):
+    from course_lib.tracing.messages import rank_log
+
     started, born = time.monotonic(), os.getpid()
     starved = processes.starved([born])
-    with _recording(place) as recording:
+    with rank_log.kept(), _recording(place, rank_log) as recording:
         responder.tell(responder.BEGUN)
         try:
             value = fn(place.rank, place.world_size, *args, **kwargs)
@@ -182,10 +184,11 @@ def _call(place, fn, *, args, kwargs):
     seconds = time.monotonic() - started
     times = {"seconds": seconds, "starved": processes.starved([born]) - starved}
     events = recording.events if recording else None
-    return {"status": "returned", "value": value, "events": events, **times}
+    record = {"status": "returned", "value": value, "traffic": rank_log.traffic()}
+    return record | {"events": events, **times}
 
 
-def _recording(place):
+def _recording(place, log):
     if not place.trace:
         return contextlib.nullcontext()
     from torch import cuda
@@ -195,7 +198,7 @@ def _recording(place):
     # a fresh rank has not used its GPU yet, but will
     on_gpus = cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     steps = None if place.trace is True else place.trace
-    return ranks.record(cuda=on_gpus or None, steps=steps)
+    return ranks.record(log, cuda=on_gpus or None, steps=steps)
 
 
 def _failure(status, error):
@@ -254,6 +257,7 @@ def _surround(place, setup):
         _use_threads(host.rank_threads())
     rendezvous.use_store(place.port, place.world_size)
     rendezvous.begin_together()
+    rendezvous.count_from_here()
     rendezvous.keep_groups()
     rendezvous.show_waits()
 

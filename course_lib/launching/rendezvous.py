@@ -13,6 +13,7 @@ from torch.distributed import PrefixStore, Store, TCPStore, Work
 from course_lib.launching.watchdog import responder
 from course_lib.stacks import Frame, is_learners
 from course_lib.text import short
+from course_lib.tracing.messages import rank_log
 
 _BARRIER = "TORCH_DIST_INIT_BARRIER"
 _C10D = os.path.dirname(torch.distributed.__file__)
@@ -66,6 +67,7 @@ def keep_groups() -> None:
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):
+        rank_log.look()  # what its connections carried is known no more when it is gone
         groups.extend(responder.process_groups())
         del groups[:-_KEPT]  # the oldest have long been idle
         destroy(group)
@@ -96,6 +98,24 @@ def begin_together() -> None:
             del os.environ[_BARRIER]
 
     _replace(init_process_group)
+
+
+def count_from_here() -> None:
+    """Let what a new process group sends to be set up not count as sent by the rank."""
+    from torch.distributed import distributed_c10d as c10d
+
+    for make in (c10d.init_process_group, c10d.new_group):
+        _replace(_counted(make))
+
+
+def _counted(make):
+    @functools.wraps(make)
+    def made(*args, **kwargs):
+        group = make(*args, **kwargs)
+        rank_log.look(new=True)
+        return group
+
+    return made
 
 
 def show_waits() -> None:

@@ -1,21 +1,24 @@
-"""What a launch gives back: one value per rank, its output, its trace."""
+"""What a launch gives back: one value per rank, its output, its trace, its meter."""
 
 from collections.abc import Sequence
 
 from course_lib.display import html_table
 from course_lib.text import short
+from course_lib.tracing.meter import Meter
 
 
 class Results(Sequence):
-    """What each rank returned: `results[rank]`; also `output`, `seconds` and `trace`.
+    """What each rank returned: `results[rank]`; and what was noted beside it.
 
     `output[rank]` is the text that the rank wrote, `seconds[rank]` how long its
-    function ran, `trace` the recorded events (None without `trace=True`).
+    function ran, `trace` the recorded events (None without `trace=True`), `meter` what
+    it sent: messages, bytes, rounds.
     """
 
-    def __init__(self, values, *, output, seconds, trace=None, title=""):
+    def __init__(self, values, *, output, seconds, trace=None, meter=None, title=""):
         self._values, self.title = list(values), title
         self.output, self.seconds, self.trace = output, seconds, trace
+        self.meter = meter or Meter(len(self._values))
 
     def __getitem__(self, rank):
         return self._values[rank]

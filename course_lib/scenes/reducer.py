@@ -27,7 +27,7 @@ _SOURCE = (
 )
 
 
-class Message(NamedTuple):
+class BucketSend(NamedTuple):
     """The all-reduce of a bucket; from `start` to `stop`, in ms since backward began.
 
     `gradients` are numbers in the order of backward, `limit` and `size` bytes.
@@ -107,7 +107,7 @@ def step(sizes, limits, latency) -> BucketedStep:
         count = sum(sizes[i] for i in gradients)
         start = max(free, ready[gradients[-1]])
         free = start + latency + count / 1e6
-        messages.append(Message(gradients, limit, count, start, free))
+        messages.append(BucketSend(gradients, limit, count, start, free))
     return BucketedStep(sizes, ready, messages, latency)
 
 

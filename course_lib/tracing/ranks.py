@@ -6,18 +6,18 @@ import os
 import time
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from operator import attrgetter
 
 import torch
 from torch.autograd import _profiler_enabled
 from torch.autograd.profiler import profile
 
-from course_lib.accelerators.phases import patch, watch
+from course_lib.accelerators.phases import watch
 from course_lib.tracing import flight_recorder, profiler
 from course_lib.tracing.merge import Mark
+from course_lib.tracing.messages import Log, Post
 from course_lib.tracing.profiler import Span
 
 LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
@@ -35,14 +35,19 @@ _TAKEN = (
 
 @contextmanager
 def record(
-    *, cuda: bool | None = None, limit: int = LIMIT, steps: list[int] | None = None
+    log: Log | None = None,
+    *,
+    cuda: bool | None = None,
+    limit: int = LIMIT,
+    steps: list[int] | None = None,
 ) -> Iterator[Recording]:
     """Record this rank in the block; it is filled at its end, also on an exception.
 
-    `cuda` adds the kernels of GPUs (default: if CUDA is already in use). A training
-    step begins with the first forward after a backward. Only `steps` are recorded if
-    they are given, else all, until there are `limit` raw operators, or until the first
-    forward or backward after 10 seconds. Before that a recording without two training
+    `log` notes its messages already; without it a new one does. `cuda` adds the kernels
+    of GPUs (default: if CUDA is already in use). A training step begins with the first
+    forward after a backward. Only `steps` are recorded if they are given, else all,
+    until there are `limit` raw operators, or until the first forward or backward after
+    10 seconds. Before that a recording without two training
     steps begins anew, with a step: as when setting up takes long. Marks of kinds
     "begin" and "cut" say so.
 
@@ -55,11 +60,9 @@ def record(
     # our hooks do nothing in what is compiled
     warnings.filterwarnings("ignore", _HOOKS)
     cuda = torch.cuda.is_initialized() if cuda is None else cuda
-    recording = Recording(cuda=cuda, limit=limit, steps=steps)
     with ExitStack() as stack:
-        for name in ("send", "recv", "recv_anysource"):
-            place = torch.distributed.ProcessGroup, name
-            patch(stack, place, partial(_message, recording.messages))
+        log = log or stack.enter_context(Log().kept())
+        recording = Recording(log, cuda=cuda, limit=limit, steps=steps)
         if steps is None:
             recording.start()
         try:
@@ -72,10 +75,11 @@ def record(
 class Recording:
     """What one rank did: at the end `events`, plain marks for `merge`."""
 
-    def __init__(self, *, cuda: bool, limit: int, steps: list[int] | None):
+    def __init__(self, log: Log, *, cuda: bool, limit: int, steps: list[int] | None):
+        self.log = log
         self.cuda, self.limit, self.wanted = cuda, limit, steps
         self.events: tuple[Mark, ...] = ()
-        self.messages, self.phases, self.steps = [], [], []
+        self.phases, self.steps = [], []
         self.since = self.until = None
         self.begin = self.cut = None  # name and time of these marks
         self.anew = 0
@@ -114,7 +118,8 @@ class Recording:
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
         awaited = [span for span in spans if ddp and span.name == "backward"]
         done = profiler.segments(ops, spans)
-        sent = profiler.communication(ops, calls, self.messages, awaited=awaited)
+        messages = [_span(post) for post in self.log.posts]
+        sent = profiler.communication(ops, calls, messages, awaited=awaited)
         self.events = tuple(sorted(self._ends() + done + sent, key=attrgetter("start")))
 
     def _fitting(self, events: list) -> list:
@@ -189,20 +194,8 @@ def _start(event) -> int:
     return event.start_ns()
 
 
-def _message(messages: list[Span], original: Callable, /, *args, **kwargs):
-    group, tensors, *to = args
-    start, payload = time.time_ns(), sum(tensor.nbytes for tensor in tensors)
-    try:
-        return original(*args, **kwargs)
-    finally:
-        route = _route(original.__name__, group, to)
-        messages.append(Span(route, start, time.time_ns(), payload))
-
-
-def _route(call: str, group, to: list[int]) -> str:
-    """The same words on both ends of a message; "" if its sender is not known."""
-    if call == "recv_anysource":
-        return ""
-    peer, tag = to
-    ends = (group.rank(), peer) if call == "send" else (peer, group.rank())
-    return f"{group.group_name}: {ends} {tag}"
+def _span(post: Post) -> Span:
+    """A message with the same words on both ends; "" if its sender is not known."""
+    ends = f"{post.group}: {post.source} to {post.target}, {post.tag}"
+    route = "" if post.source is None else ends
+    return Span(route, post.start, post.stop, post.bytes)

@@ -1,0 +1,145 @@
+"""What one rank sends and receives: a post for each call, and the kernel's count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch.distributed as dist
+
+from course_lib.accelerators.phases import patch
+from course_lib.system.connections import Connection, tcp_connections
+from course_lib.text import short
+from course_lib.tracing import flight_recorder
+from course_lib.tracing.flight_recorder import Call
+
+LIMIT = 50_000  # posts of a rank; later ones are only counted
+
+
+@dataclass(slots=True)
+class Post:
+    """A send or receive that a rank called; times in ns of the machine's clock.
+
+    `source` and `target` are ranks of the launch; None for a sender that is not known
+    yet. `carries` is its tensor in short, `f32[8, 4]`. `known` is when the rank knew
+    that a receive was done; 0 if it never waited for it.
+    """
+
+    call: str
+    source: int | None
+    target: int
+    group: str
+    tag: int
+    carries: str
+    bytes: int
+    start: int
+    stop: int = 0
+    known: int = 0
+
+
+@dataclass(frozen=True)
+class RankTraffic:
+    """All that is known of what one rank sent, before ranks are compared.
+
+    `more` are messages and bytes beyond the `posts`, `forgotten` calls before `calls`,
+    `carried` what went through its connections.
+    """
+
+    posts: tuple[Post, ...] = ()
+    calls: tuple[Call, ...] = ()
+    more: tuple[int, int] = (0, 0)
+    forgotten: int = 0
+    carried: tuple[Connection, ...] = ()
+
+
+class Log:
+    """The posts of this rank, and what its connections carried since they were made."""
+
+    def __init__(self):
+        self.posts, self.more, self._pending = [], (0, 0), {}
+        self._first, self._last = {}, {}
+
+    @contextmanager
+    def kept(self) -> Iterator[Log]:
+        """Note each send and receive in the block."""
+        with ExitStack() as stack:
+            for name in ("send", "recv", "recv_anysource"):
+                patch(stack, (dist.ProcessGroup, name), partial(self._message, name))
+            patch(stack, (dist.Work, "wait"), self._waited)
+            yield self
+
+    def look(self, *, new: bool = False) -> None:
+        """Read what connections carried; with `new`, from now on, of those not seen."""
+        connections = tcp_connections()
+        self._last |= connections
+        if new:
+            self._first = connections | self._first
+
+    def traffic(self) -> RankTraffic:
+        """What is known now."""
+        self.look()
+        ends = self._last.items()
+        carried = tuple(_since(end, self._first.get(name)) for name, end in ends)
+        entries = flight_recorder.entries()
+        forgotten = min((entry["record_id"] for entry in entries), default=0)
+        calls = tuple(flight_recorder.read(entries))
+        return RankTraffic(tuple(self.posts), calls, self.more, forgotten, carried)
+
+    def _message(self, name, original, /, *args, **named):
+        group, tensors, *peer, tag = *args, *named.values()
+        post = _post(name, group, *peer, tag=tag, tensor=tensors[0])
+        if len(self.posts) < LIMIT:
+            self.posts.append(post)
+        elif name == "send":
+            self.more = self.more[0] + 1, self.more[1] + post.bytes
+        try:
+            work = original(*args, **named)
+        finally:
+            post.stop = time.time_ns()
+        if name != "send":
+            # with the work, whose number would else go to another one
+            self._pending[id(work)] = work, group, post
+        return work
+
+    def _waited(self, original, /, work, *args, **kwargs):
+        done = original(work, *args, **kwargs)
+        if id(work) in self._pending:
+            _, group, post = self._pending.pop(id(work))
+            post.known = time.time_ns()
+            if post.source is None:
+                post.source = _rank(group, work._source_rank())
+        return done
+
+
+def _post(name, group, peer=None, *, tag, tensor):
+    """The post of a call that begins now."""
+    ends = _rank(group, peer), _rank(group, group.rank())
+    source, target = reversed(ends) if name == "send" else ends
+    call, route = name.partition("_")[0], (source, target, group.group_name, tag)
+    carries = short(tensor if tensor.dim() else tensor[None])
+    return Post(call, *route, carries, tensor.nbytes, time.time_ns())
+
+
+def _rank(group, peer):
+    """The rank in the launch of a rank in a group; None stays unknown."""
+    if peer is not None and not 0 <= peer < group.size():
+        # PyTorch would wait for it until its time is up, half an hour
+        raise ValueError(
+            f"there is no rank {peer} to send to or receive from: this group has ranks"
+            f" 0 to {group.size() - 1}. In a ring, (rank + 1) % world_size comes next."
+        )
+    return None if peer is None else dist.get_global_rank(group, peer)
+
+
+def _since(now, before):
+    """The connection with the bytes that it carried after another reading of it."""
+    if before is None:
+        return now
+    written, received = now.written - before.written, now.received - before.received
+    return now._replace(written=written, received=received)
+
+
+rank_log = Log()  # of a rank, from when it begins to when its function has returned

@@ -1,0 +1,249 @@
+"""What the ranks of a launch sent: messages, bytes and rounds, in all and by pair."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
+
+from course_lib.accelerators.memory import Transfer
+from course_lib.display import number_table
+from course_lib.text import many, rank_name, size
+from course_lib.tracing.messages import RankTraffic
+
+_MATRIX = 16  # ranks; a larger matrix is not shown
+_UNLIKE = (
+    "rank {0.target} received into {0.carries} what rank {0.source} sent as"
+    " {1.carries}: its numbers are wrong, and nobody raises. Pass a tensor of the same"
+    " type and size."
+)
+
+
+class Message(NamedTuple):
+    """One send: from which rank to which, its bytes, in which round, by which tag.
+
+    In a round each rank sends one message at most, and receives one at most. A message
+    comes after all that its sender has received before.
+    """
+
+    source: int
+    target: int
+    bytes: int
+    round: int
+    tag: int = 0
+
+
+class Collective(NamedTuple):
+    """One rank's call of a collective, the bytes that it handed over, and its round."""
+
+    rank: int
+    name: str
+    bytes: int
+    round: int
+
+
+@dataclass(frozen=True)
+class Meter:
+    """What each rank sent: `messages` and `collectives` in order, `wire` by pair.
+
+    `messages` are those of `torch.distributed.send` and its relatives. `wire` is what
+    left each rank for each other one in all, `wire[source][target]` in bytes: Linux
+    counts it at the ranks' sockets, with what collectives send inside and with gloo's
+    own notes, some 50 to 150 bytes for a message. It is None where nobody counts.
+    `more` are messages and bytes of each rank beyond those listed, `forgotten` the
+    calls of collectives that are not listed, `unlike` sentences on messages that were
+    received into other tensors than were sent.
+    """
+
+    world_size: int
+    messages: tuple[Message, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    wire: tuple[tuple[int, ...], ...] | None = None
+    more: tuple[tuple[int, int], ...] = ()
+    forgotten: int = 0
+    unlike: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of rounds; a collective counts as one."""
+        return max((m.round for m in (*self.messages, *self.collectives)), default=0)
+
+    def sent(self, rank: int) -> int:
+        """Return the bytes of the messages that `rank` sent, by their tensors."""
+        beyond = self.more[rank][1] if self.more else 0
+        return beyond + sum(m.bytes for m in self.messages if m.source == rank)
+
+    def received(self, rank: int) -> int:
+        """Return the bytes of the listed messages to `rank`."""
+        return sum(message.bytes for message in self.messages if message.target == rank)
+
+    def left(self, rank: int) -> int:
+        """Return the bytes that left `rank` for others: `wire`, else its messages."""
+        return sum(self.matrix[rank])
+
+    def handed(self, rank: int) -> int:
+        """Return the bytes that `rank` handed to collectives."""
+        return sum(call.bytes for call in self.collectives if call.rank == rank)
+
+    @property
+    def matrix(self) -> tuple[tuple[int, ...], ...]:
+        """Return the bytes by source and target: `wire`, else those of messages."""
+        if self.wire is not None:
+            return self.wire
+        rows = [[0] * self.world_size for _ in range(self.world_size)]
+        for message in self.messages:
+            rows[message.source][message.target] += message.bytes
+        return tuple(map(tuple, rows))
+
+    @property
+    def source(self) -> str:
+        """Return where the bytes of the matrix come from, for figures."""
+        ranks = many(self.world_size, "rank")
+        if self.wire is None:
+            return f"counted: messages of {ranks}; what collectives send is not known"
+        return f"counted by Linux: {ranks}, with gloo's notes"
+
+    @property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """Return a transfer for each pair that has bytes, for `cl.plot_transfers`."""
+        return tuple(
+            Transfer("sent", rank_name(source), rank_name(target), count, 0, 0)
+            for source, row in enumerate(self.matrix)
+            for target, count in enumerate(row)
+            if count
+        )
+
+    def __repr__(self) -> str:
+        return f"<Meter: {self._summary()}>"
+
+    def _summary(self) -> str:
+        count = len(self.messages) + sum(number for number, _ in self.more)
+        texts = [many(self.world_size, "rank"), many(count, "message")]
+        calls = len(self.collectives) / self.world_size + self.forgotten
+        texts += [many(round(calls), "collective"), many(self.rounds, "round")]
+        return ", ".join([*texts, size(sum(map(sum, self.matrix)))])
+
+    def _repr_html_(self) -> str:
+        heads = ["messages", "their bytes", "calls of collectives", "handed to them"]
+        rows = map(self._row, range(self.world_size))
+        table = number_table([*heads, "left the rank"], rows, caption=self._summary())
+        notes = [f"<small>{self.source}</small>"]
+        if self.world_size > _MATRIX:
+            return table + notes[0]
+        return table + self._matrix_html() + notes[0]
+
+    def _row(self, rank) -> Iterator[str]:
+        sends = sum(message.source == rank for message in self.messages)
+        sends += self.more[rank][0] if self.more else 0
+        calls = sum(call.rank == rank for call in self.collectives)
+        yield from (rank_name(rank), f"{sends:,}", size(self.sent(rank)))
+        yield from (f"{calls:,}", size(self.handed(rank)), size(self.left(rank)))
+
+    def _matrix_html(self) -> str:
+        heads = (f"to {rank}" for rank in range(self.world_size))
+        rows = (
+            (f"from {source}", *(size(count) if count else "·" for count in row))
+            for source, row in enumerate(self.matrix)
+        )
+        return number_table(heads, rows, caption="bytes by source and target")
+
+
+def merge(ranks: list[RankTraffic]) -> Meter:
+    """Return what ranks sent, each of which knows only its own calls."""
+    clock = _rounds(ranks)
+    wire = _wire(ranks)
+    # a kernel that counts nothing is no witness
+    if wire and clock.messages and not any(map(any, wire)):
+        wire = None
+    return Meter(
+        len(ranks),
+        tuple(clock.messages),
+        tuple(clock.collectives),
+        wire,
+        tuple(rank.more for rank in ranks),
+        max(rank.forgotten for rank in ranks),
+        tuple(clock.unlike),
+    )
+
+
+def _wire(ranks):
+    """The bytes by pair of ranks, from both ends of their connections."""
+    ends = [
+        (rank, end) for rank, traffic in enumerate(ranks) for end in traffic.carried
+    ]
+    owners = {(end.local, end.remote): (rank, end) for rank, end in ends}
+    rows = [[0] * len(ranks) for _ in ranks]
+    for source, end in ends:
+        if other := owners.get((end.remote, end.local)):
+            # who ends first has read all, the other one's end is closed by then
+            rows[source][other[0]] += max(end.written, other[1].received)
+    return tuple(map(tuple, rows)) if ends else None
+
+
+def _rounds(ranks):
+    """All that happened in order of time, so that each message gets its round."""
+    clock = _Rounds(len(ranks))
+    for _, happen, what in sorted(_happenings(ranks), key=itemgetter(0)):
+        happen(clock, what)
+    return clock
+
+
+def _happenings(ranks):
+    """What happened when: a time, a method of `_Rounds`, what to give it."""
+    calls = defaultdict(list)
+    for rank, traffic in enumerate(ranks):
+        for post in traffic.posts:
+            if post.call == "send":
+                yield post.start, _Rounds.send, post
+            elif post.known:
+                yield post.known, _Rounds.receive, post
+        for call in traffic.calls:
+            key = call.backend, call.group, call.generation, call.number
+            calls[key].append((rank, call))
+    for members in calls.values():
+        last = max(call.start for _, call in members)
+        yield last, _Rounds.collective, members
+
+
+class _Rounds:
+    """In which round each rank last sent and received, while time goes on."""
+
+    def __init__(self, world_size):
+        self.messages, self.collectives, self.unlike = [], [], []
+        self.out, self.into, self.known = ([0] * world_size for _ in range(3))
+        self.under_way = defaultdict(deque)
+
+    def send(self, post):
+        """A rank sends: after all that it sent and knows, when its receiver is free."""
+        source, target = post.source, post.target
+        number = 1 + max(self.out[source], self.known[source], self.into[target])
+        self.out[source] = self.into[target] = number
+        self.messages.append(Message(source, target, post.bytes, number, post.tag))
+        self.under_way[_route(post)].append((number, post))
+
+    def receive(self, post):
+        """A rank knows what it has received, and may answer."""
+        if not (sent := self.under_way[_route(post)]):
+            return
+        number, send = sent.popleft()
+        self.known[post.target] = max(self.known[post.target], number)
+        if (send.bytes, _kind(send)) != (post.bytes, _kind(post)):
+            self.unlike.append(_UNLIKE.format(post, send))
+
+    def collective(self, members):
+        """All ranks of a collective have entered it."""
+        ranks = [rank for rank, _ in members]
+        number = 1 + max(max(self.out[r], self.into[r], self.known[r]) for r in ranks)
+        for rank, call in members:
+            self.out[rank] = self.into[rank] = self.known[rank] = number
+            self.collectives.append(Collective(rank, call.name, call.bytes, number))
+
+
+def _kind(post):
+    return post.carries.partition("[")[0]
+
+
+def _route(post):
+    return post.group, post.source, post.target, post.tag

@@ -1,0 +1,339 @@
+"""The meter of a launch: what ranks sent, in messages, bytes and rounds."""
+
+import os
+import socket
+import sys
+import warnings
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+from course_lib.launching.launcher import launch
+from course_lib.plots.transfers import plot_transfers
+from course_lib.system.connections import Connection, tcp_connections
+from course_lib.tracing import messages, meter
+from course_lib.tracing.flight_recorder import Call
+from course_lib.tracing.messages import Post, RankTraffic
+from course_lib.tracing.meter import Meter
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux counts")
+NOTE = 48  # bytes of gloo's notes, three for most messages
+
+
+def traffic(*posts, calls=(), carried=()):
+    return RankTraffic(posts, calls, carried=carried)
+
+
+def send(source, target, at, size=4, tag=0, carries="f32[1]"):
+    return Post("send", source, target, "0", tag, carries, size, at)
+
+
+def recv(source, target, at, known=0, size=4, tag=0, carries="f32[1]"):
+    return Post("recv", source, target, "0", tag, carries, size, at, 0, known)
+
+
+def rounds(*ranks):
+    merged = meter.merge([*ranks])
+    return [(m.source, m.target, m.round) for m in merged.messages]
+
+
+# --- rounds, from hand-made posts
+
+
+def test_ranks_that_send_at_once_send_in_one_round():
+    ranks = [traffic(send(0, 1, 1), recv(1, 0, 2, 5)), traffic(send(1, 0, 3))]
+    assert rounds(*ranks) == [(0, 1, 1), (1, 0, 1)]
+
+
+def test_an_answer_comes_a_round_later_than_what_it_answers():
+    ranks = [traffic(send(0, 1, 1)), traffic(recv(0, 1, 0, 2), send(1, 0, 3))]
+    assert rounds(*ranks) == [(0, 1, 1), (1, 0, 2)]
+
+
+def test_what_is_sent_before_a_message_is_known_does_not_wait_for_it():
+    ranks = [traffic(send(0, 1, 1)), traffic(recv(0, 1, 0, 4), send(1, 0, 3))]
+    assert rounds(*ranks) == [(0, 1, 1), (1, 0, 1)]
+
+
+def test_a_rank_receives_one_message_in_a_round():
+    ranks = [traffic(), *(traffic(send(r, 0, r)) for r in (1, 2, 3))]
+    assert rounds(*ranks) == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
+
+
+def test_a_rank_sends_one_message_in_a_round():
+    ranks = [traffic(send(0, 1, 1), send(0, 2, 2)), traffic(), traffic()]
+    assert rounds(*ranks) == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_messages_of_other_tags_are_told_apart():
+    got = traffic(recv(0, 1, 0, 9, tag=5), send(1, 2, 10))
+    sent = traffic(send(0, 1, 1, tag=4), send(0, 1, 2, tag=5))
+    assert rounds(sent, got, traffic())[-1] == (1, 2, 3)
+
+
+def test_a_collective_is_a_round_of_all_its_ranks():
+    calls = [
+        Call("0", 1, "all_reduce", "f32[2]", True, start=s, bytes=8) for s in (1, 5)
+    ]
+    ranks = [traffic(send(0, 1, 9), calls=calls[:1]), traffic(calls=calls[1:])]
+    merged = meter.merge(ranks)
+    assert [(c.rank, c.name, c.round) for c in merged.collectives] == [
+        (0, "all_reduce", 1),
+        (1, "all_reduce", 1),
+    ]
+    assert merged.rounds == merged.messages[0].round == 2
+
+
+def test_bytes_are_those_of_the_sent_tensors():
+    ranks = [
+        traffic(send(0, 1, 1, 40), send(0, 1, 2, 2)),
+        traffic(recv(0, 1, 0, 3, 99)),
+    ]
+    merged = meter.merge(ranks)
+    assert (merged.sent(0), merged.sent(1), merged.received(1)) == (42, 0, 42)
+
+
+@pytest.mark.parametrize(
+    "other", [{"size": 8, "carries": "f32[2]"}, {"carries": "i32[1]"}]
+)
+def test_a_message_into_another_tensor_is_told(other):
+    ranks = [traffic(send(0, 1, 1)), traffic(recv(0, 1, 0, 2, **other))]
+    (sentence,) = meter.merge(ranks).unlike
+    assert sentence.startswith(f"rank 1 received into {other['carries']} what rank 0")
+
+
+def test_another_shape_with_the_same_numbers_is_no_mistake():
+    ranks = [traffic(send(0, 1, 1, carries="f32[4, 1]")), traffic(recv(0, 1, 0, 2))]
+    assert not meter.merge(ranks).unlike
+
+
+# --- what Linux counted, from hand-made connections
+
+
+def ends(source, target, written, received=0):
+    return Connection(("127.0.0.1", source), ("127.0.0.1", target), written, received)
+
+
+def test_bytes_belong_to_the_pair_whose_connection_carried_them():
+    ranks = [traffic(carried=[ends(10, 20, 7)]), traffic(carried=[ends(20, 10, 5)])]
+    assert meter.merge(ranks).wire == ((0, 7), (5, 0))
+
+
+def test_who_ends_first_has_read_what_the_other_one_can_count_no_more():
+    ranks = [traffic(carried=[ends(10, 20, 0)]), traffic(carried=[ends(20, 10, 0, 9)])]
+    assert meter.merge(ranks).wire == ((0, 9), (0, 0))
+
+
+def test_several_connections_of_a_pair_add_up():
+    one, other = [ends(1, 2, 4), ends(3, 4, 5)], [ends(2, 1, 0), ends(4, 3, 0)]
+    assert meter.merge([traffic(carried=one), traffic(carried=other)]).left(0) == 9
+
+
+def test_a_connection_to_elsewhere_is_nobodys_message():
+    assert meter.merge([traffic(carried=[ends(1, 2, 4)])]).wire == ((0,),)
+
+
+def test_where_nobody_counts_the_messages_do():
+    merged = meter.merge([traffic(send(0, 1, 1, 8)), traffic()])
+    assert merged.wire is None and merged.matrix == ((0, 8), (0, 0))
+    assert "what collectives send is not known" in merged.source
+
+
+def test_a_kernel_that_counts_nothing_is_not_believed():
+    ranks = [
+        traffic(send(0, 1, 1), carried=[ends(1, 2, 0)]),
+        traffic(carried=[ends(2, 1, 0)]),
+    ]
+    assert meter.merge(ranks).wire is None
+
+
+# --- connections of this process
+
+
+@linux
+def test_a_connection_counts_what_is_written_and_received():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            near.sendall(b"12345")
+            assert far.recv(5) == b"12345"
+            counts = {c.local: c for c in tcp_connections().values()}
+            one, other = counts[near.getsockname()], counts[far.getsockname()]
+    assert (one.written, other.received, other.written) == (5, 5, 0)
+    assert one.remote == other.local
+
+
+# --- real ranks
+
+
+def ring(rank, world_size, count):
+    dist.init_process_group("gloo")
+    tensor = torch.arange(count, dtype=torch.float32) * (rank + 1)
+    chunks = list(tensor.chunk(world_size))
+    right, left = (rank + 1) % world_size, (rank - 1) % world_size
+    for step in range(2 * world_size - 2):
+        mine, theirs = (
+            chunks[(rank - step) % world_size],
+            (rank - step - 1) % world_size,
+        )
+        work, chunk = dist.isend(mine, right), torch.empty_like(chunks[theirs])
+        dist.recv(chunk, left)
+        work.wait()
+        if step < world_size - 1:
+            chunks[theirs] += chunk
+        else:
+            chunks[theirs].copy_(chunk)
+    dist.destroy_process_group()
+    return tensor
+
+
+def test_a_ring_is_counted_in_messages_bytes_and_rounds():
+    results = launch(ring, 1200, world_size=4)
+    tensor = results[0]
+    assert torch.equal(tensor, torch.arange(1200.0) * 10)
+    assert (len(results.meter.messages), results.meter.rounds) == (24, 6)
+    assert {results.meter.sent(rank) / tensor.nbytes for rank in range(4)} == {1.5}
+    assert {(m.target - m.source) % 4 for m in results.meter.messages} == {1}
+
+
+@linux
+def test_what_linux_counts_is_the_messages_and_gloos_notes():
+    meter = launch(ring, 120_000, world_size=3).meter
+    for rank in range(3):
+        right = meter.wire[rank][(rank + 1) % 3]
+        assert 0 <= right - meter.sent(rank) <= 3 * NOTE * 4
+        assert meter.wire[rank][(rank + 2) % 3] <= 3 * NOTE * 4
+
+
+@linux
+def test_data_that_goes_round_torch_distributed_is_seen():
+    def by_socket(rank, world_size, port):
+        dist.init_process_group("gloo")
+        if rank == 0:
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                dist.send(torch.tensor(server.getsockname()[1]), 1)
+                link, _ = server.accept()
+                link.recv(5000, socket.MSG_WAITALL)
+        else:
+            dist.recv(address := torch.tensor(0), 0)
+            link = socket.create_connection(("127.0.0.1", address.item()))
+            link.sendall(bytes(5000))
+        dist.barrier()
+        return link.detach()  # who closes it takes the counts away
+
+    meter = launch(by_socket, 0, world_size=2).meter
+    assert meter.sent(1) == 0 and 5000 <= meter.left(1) < 6000
+
+
+@linux
+def test_setting_up_a_group_costs_nothing_on_the_meter():
+    def quiet(rank, world_size):
+        dist.init_process_group("gloo")
+        dist.new_group([0, 2])
+        dist.destroy_process_group()
+
+    meter = launch(quiet, world_size=3).meter
+    assert not any(map(any, meter.wire)) and meter.rounds == 0
+
+
+def test_messages_of_a_smaller_group_have_the_ranks_of_the_launch():
+    def pair(rank, world_size):
+        dist.init_process_group("gloo")
+        group = dist.new_group([1, 2])
+        if rank == 1:
+            dist.send(torch.ones(3), group=group, group_dst=1)
+        if rank == 2:
+            dist.recv(torch.ones(3), group=group)
+
+    (message,) = launch(pair, world_size=3).meter.messages
+    assert (message.source, message.target, message.bytes) == (1, 2, 12)
+
+
+def test_a_receive_from_any_rank_knows_whom_it_answers():
+    def serve(rank, world_size):
+        dist.init_process_group("gloo")
+        if rank == 0:
+            for _ in range(2):
+                dist.send(torch.ones(1), dist.recv(torch.ones(1)))
+        else:
+            dist.send(torch.ones(1), 0)
+            dist.recv(torch.ones(1), 0)
+
+    meter = launch(serve, world_size=3).meter
+    asked = {m.source: m.round for m in meter.messages if m.target == 0}
+    assert all(asked[m.target] < m.round for m in meter.messages if m.source == 0)
+
+
+def test_buckets_of_ddp_are_collectives_of_the_meter():
+    def step(rank, world_size):
+        dist.init_process_group("gloo")
+        layers = [torch.nn.Linear(256, 256, bias=False) for _ in range(3)]
+        model = DDP(torch.nn.Sequential(*layers), bucket_cap_mb=0.25)
+        for _ in range(2):  # the first step sends all in one bucket
+            model(torch.ones(2, 256)).sum().backward()
+
+    meter = launch(step, world_size=2).meter
+    sizes = [
+        c.bytes for c in meter.collectives if c.rank == 0 and c.name == "all_reduce"
+    ]
+    assert sizes == [3 * 2**18, *[2**18] * 3]
+
+
+def test_a_launch_warns_of_a_message_into_another_type():
+    def mixed(rank, world_size):
+        dist.init_process_group("gloo")
+        if rank == 0:
+            dist.send(torch.arange(4, dtype=torch.int32), 1)
+        else:
+            dist.recv(torch.zeros(4), 0)
+
+    with pytest.warns(
+        UserWarning, match=r"into f32\[4\] what rank 0 sent as i32\[4\]"
+    ) as told:
+        launch(mixed, world_size=2)
+    assert told[0].filename == __file__
+
+
+def test_messages_beyond_the_limit_are_counted(monkeypatch):
+    def many(rank, world_size):
+        messages.LIMIT = 3
+        dist.init_process_group("gloo")
+        for _ in range(5):
+            if rank == 0:
+                dist.send(torch.ones(2), 1)
+            else:
+                dist.recv(torch.ones(2), 0)
+
+    meter = launch(many, world_size=2).meter
+    assert len(meter.messages) == 3 and meter.sent(0) == 40
+    assert repr(meter).startswith("<Meter: 2 ranks, 5 messages")
+
+
+# --- how it shows itself
+
+
+def test_the_meter_is_a_table_and_a_matrix():
+    ranks = [traffic(send(0, 1, 1, 2000)), traffic(recv(0, 1, 0, 2, 2000))]
+    text = meter.merge(ranks)._repr_html_()
+    assert "2 ranks, 1 message, 0 collectives, 1 round, 2 kB" in text
+    assert "to 1" in text and "from 0" in text and text.count("2 kB") == 4
+
+
+def test_a_large_matrix_is_left_out():
+    assert "from 0" not in Meter(17)._repr_html_()
+
+
+def test_nothing_sent_is_shown_as_such():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert repr(launch(lambda rank, world_size: os.getpid()).meter) == (
+            "<Meter: 2 ranks, 0 messages, 0 collectives, 0 rounds, 0 B>"
+        )
+
+
+def test_its_matrix_can_be_drawn():
+    axes = plot_transfers(meter.merge([traffic(send(0, 1, 1, 2000)), traffic()]))
+    assert "2 kB" in axes.get_title() + "".join(text.get_text() for text in axes.texts)
