@@ -94,7 +94,7 @@ def changed(seen, places: list, numbers: random.Random) -> Seen:
     parts = list(seen)
     for path, free in numbers.sample(places, min(len(places), numbers.randint(1, 3))):
         # one in the middle of another may be gone
-        with contextlib.suppress(LookupError, TypeError):
+        with contextlib.suppress(LookupError, TypeError, RuntimeError):
             parts = _replaced(parts, path, numbers=numbers, free=free)
     found = Seen(parts)
     for name in ("trace", "meter"):

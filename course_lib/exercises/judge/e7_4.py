@@ -1,0 +1,33 @@
+"""Exercise 7.4, decided: who left the way of the others, by four recorded reports."""
+
+from collections.abc import Iterator
+
+from course_lib.exercises.exercise import Case
+from course_lib.exercises.texts import Texts
+from course_lib.exercises.values import shown
+from course_lib.text import many
+
+_TEXTS = Texts("7.4")
+# rank and line of the programs in the notebook
+CULPRITS = {"A": (0, 13), "B": (3, 10), "C": (4, 11), "D": (2, 11)}
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """The reports that the notebook shows, whatever the seed."""
+    yield Case({}, expected=CULPRITS)
+
+
+def judge(case: Case, seen) -> str:
+    """Compare rank and line of each report, the rank first."""
+    returned, expected = seen[0]["returned"], case.expected
+    if not isinstance(returned, dict) or returned.keys() != expected.keys():
+        raise _TEXTS.wrong("no answers", returned=shown(returned))
+    for name, pair in expected.items():
+        found = returned[name]
+        if not isinstance(found, list | tuple) or [type(x) for x in found] != [int] * 2:
+            raise _TEXTS.wrong("no pair", name=name, returned=shown(found))
+        fill = {"name": name, "rank": found[0], "line": found[1]}
+        for which, one, other in zip(("rank", "line"), found, pair):
+            if one != other:
+                raise _TEXTS.wrong(f"other {which}", why=f"{name} {which}", **fill)
+    return many(len(expected), "report")
