@@ -50,6 +50,7 @@ class LyingList(list):
 
 
 _NUMBERS = (math.nan, math.inf, -math.inf, 0, -1, 1, 0.0, -0.0, 1e308, 10**400, 1e-320)
+_GONE = (LookupError, TypeError, RuntimeError, ValueError)  # of a place that is no more
 _OTHERS = (None, True, False, "", "nan", "3", b"3", 1j, Liar(), LyingFloat(2), object)
 
 
@@ -93,8 +94,7 @@ def changed(seen, places: list, numbers: random.Random) -> Seen:
     """What was seen, with up to three things in it replaced; `seen` stays as it is."""
     parts = list(seen)
     for path, free in numbers.sample(places, min(len(places), numbers.randint(1, 3))):
-        # one in the middle of another may be gone
-        with contextlib.suppress(LookupError, TypeError, RuntimeError):
+        with contextlib.suppress(*_GONE):
             parts = _replaced(parts, path, numbers=numbers, free=free)
     found = Seen(parts)
     for name in ("trace", "meter"):

@@ -106,7 +106,7 @@ def pairs_of(answers: list, where: list[str], hint: str) -> list:
     """
     pairs = []
     for place, answer in zip(where, answers):
-        parts = _parts(answer)
+        parts = parts_of(answer)
         pair = [number_of(part) for part in parts or ()]
         if len(pair) != 2 or None in pair:
             clue = {
@@ -122,7 +122,7 @@ def pairs_of(answers: list, where: list[str], hint: str) -> list:
     return pairs
 
 
-def _parts(answer):
+def parts_of(answer: dict):
     """What is in the returned list, tuple or vector; None if there is none."""
     value = answer["returned"]
     if isinstance(value, torch.Tensor) and value.dim() == 1:
