@@ -10,6 +10,7 @@ from benchmarks import (
     grading,
     launching,
     lesson_times,
+    meter,
     published,
     recording,
     report,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "grading": grading.run,
     "launching": launching.run,
     "lesson_times": lesson_times.run,
+    "meter": meter.run,
     "published": published.run,
     "recording": recording.run,
     "scenes": scenes.run,
@@ -51,6 +53,10 @@ SOURCES = {
     ],
     # not the lessons: with each word that changed all would run again; a date tells
     "lesson_times": [],
+    "meter": [
+        *(f"course_lib/tracing/{name}.py" for name in ("messages", "meter")),
+        "course_lib/system/connections.py",
+    ],
     "published": [
         *(
             f"course_lib/accelerators/{name}"
