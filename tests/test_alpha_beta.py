@@ -3,9 +3,11 @@ import random
 
 import pytest
 
+from benchmarks import all_reduce
 from course_lib.accelerators.alpha_beta import ALGORITHMS, crossover, fit
 from course_lib.accelerators.hardware import LINKS, Link
 from course_lib.errors import UsageError
+from course_lib.launching.launcher import launch
 
 MANY = range(1, 18)
 LINK = Link("a test's", bandwidth=1e9, latency=1e-5, source="")
@@ -324,3 +326,39 @@ def test_what_is_no_sum_of_alpha_and_beta_is_refused():
         fit(SIZES, SIZES, algorithm="double binary tree", world_size=8)
     with pytest.raises(UsageError, match="ring of 1 rank:"):
         fit(SIZES, SIZES, world_size=1)
+
+
+# --- the benchmark
+
+
+def test_each_size_of_the_benchmark_is_fitted_held_back_or_too_small():
+    parts = all_reduce.groups(4)
+    assert sorted(sum(parts.values(), [])) == sorted(all_reduce.SIZES)
+    assert parts["too small"] == [16, 8, 4]
+    assert parts["fitted"][:2] == [2**26, 2**24]
+
+
+def test_the_benchmark_tells_no_errors_where_the_model_holds():
+    ring, root = ALGORITHMS["ring"], ALGORITHMS["reduce, then broadcast"]
+    times = {
+        n: [[ring.seconds(n, size, link=MEASURED) for size in all_reduce.SIZES]] * 3
+        for n in (2, 4)
+    }
+    ways = {
+        (n, name, size): [algorithm.seconds(n, size, link=MEASURED)] * 2
+        for n in times
+        for name, algorithm in zip(all_reduce.WAYS, (ring, ring, root))
+        for size in all_reduce.COMPARED
+    }
+    rows = all_reduce.describe(times, ways).splitlines()
+    assert (
+        "| 4 | 90 (90 to 90) | 0.5 (0.5 to 0.5) | 0 (0 to 0) | 0 (0 to 0) | 3 of 3 |"
+        in rows
+    )
+    assert "| 4 | 64 MiB | 50.9 ms | 1.00 × | 3.97 × | 1.00 × | 3.97 × |" in rows
+    assert sum("held back" in row for row in rows) == 13 + 11
+
+
+def test_all_ways_of_the_benchmark_give_the_sum():
+    times = launch(all_reduce.time_ways, world_size=3, sizes=[64], rounds=1)
+    assert times[0].keys() == {(name, 64) for name in all_reduce.WAYS}
