@@ -223,5 +223,6 @@ def _bytes(size):
 
 
 def _spread(values):
-    words = map("{:.3g}".format, (statistics.median(values), min(values), max(values)))
-    return "{} ({} to {})".format(*words)
+    ends = statistics.median(values), min(values), max(values)
+    # three digits, but no powers of ten
+    return "{:g} ({:g} to {:g})".format(*(float(f"{value:.3g}") for value in ends))
