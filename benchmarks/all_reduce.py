@@ -137,20 +137,20 @@ def groups(world_size: int) -> dict[str, list[int]]:
     return dict(zip(names, (whole[::2], whole[1::2], SIZES[len(whole) :])))
 
 
-def fitted(seconds: list[float], world_size: int) -> dict[str, Fit]:
+def fit_launch(seconds: list[float], world_size: int) -> dict[str, Fit]:
     """α and β of one launch, beside the times of each group of sizes."""
     times = dict(zip(SIZES, seconds))
     points = {
         name: (sizes, [times[size] for size in sizes])
         for name, sizes in groups(world_size).items()
     }
-    found = fit(*points["fitted"], world_size=world_size)
-    return {name: found.against(*point) for name, point in points.items()}
+    costs = fit(*points["fitted"], world_size=world_size)
+    return {name: costs.against(*point) for name, point in points.items()}
 
 
 def describe(times: dict, ways: dict) -> str:
     """The report: α and β, their errors by size, the ways."""
-    fits = {n: [fitted(row, n) for row in rows] for n, rows in times.items()}
+    fits = {n: [fit_launch(row, n) for row in rows] for n, rows in times.items()}
     repeats = len(ways[2, "gloo", COMPARED[0]])
     links = {n: [parts["fitted"].link for parts in fits[n]] for n in fits}
     compared = [

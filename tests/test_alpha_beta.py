@@ -126,7 +126,7 @@ def two_trees(n):
     return {r: parent(r) for r in ranks}, {turned[r]: turned[parent(r)] for r in ranks}
 
 
-def colored(trees):
+def parities(trees):
     """Even or odd rounds for each edge, so that no rank sends or gets two at once."""
     edges = [(tree, rank) for tree in (0, 1) for rank in trees[tree]]
     colors = {}
@@ -149,7 +149,7 @@ def colored(trees):
 def broadcast(n, blocks):
     """Rounds until all ranks have all blocks, and how many each rank has sent."""
     trees, sent = two_trees(n), [0] * n
-    colors = colored(trees)
+    colors = parities(trees)
     # in both trees blocks come in order, so their number says which
     have = [[(blocks + 1 - tree) // 2] + [0] * (n - 1) for tree in (0, 1)]
     for turn in itertools.count():
@@ -256,21 +256,21 @@ def noisy(name, n, spread):
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if "double" not in name])
 def test_a_fit_finds_the_alpha_and_beta_that_times_were_made_of(name):
     times = noisy(name, 5, 0)
-    found = fit(SIZES, times, algorithm=name, world_size=5)
-    assert (found.alpha, found.beta) == pytest.approx((9e-5, 5e-10))
-    assert found.residuals == pytest.approx([0] * 13, abs=1e-9)
+    costs = fit(SIZES, times, algorithm=name, world_size=5)
+    assert (costs.alpha, costs.beta) == pytest.approx((9e-5, 5e-10))
+    assert costs.residuals == pytest.approx([0] * 13, abs=1e-9)
 
 
 def test_a_fit_stands_noise_at_small_and_large_sizes_alike():
-    found = fit(SIZES, noisy("ring", 4, 0.1), world_size=4)
-    assert (found.alpha, found.beta) == pytest.approx((9e-5, 5e-10), rel=0.1)
-    assert max(map(abs, found.residuals)) < 0.2
+    costs = fit(SIZES, noisy("ring", 4, 0.1), world_size=4)
+    assert (costs.alpha, costs.beta) == pytest.approx((9e-5, 5e-10), rel=0.1)
+    assert max(map(abs, costs.residuals)) < 0.2
 
 
 def test_of_repeated_measurements_the_median_counts():
     times = noisy("ring", 2, 0)
-    found = fit(SIZES * 3, [*times, *times, *(9 * time for time in times)])
-    assert found == fit(SIZES, times)
+    costs = fit(SIZES * 3, [*times, *times, *(9 * time for time in times)])
+    assert costs == fit(SIZES, times)
 
 
 def test_neither_alpha_nor_beta_is_negative():
@@ -289,18 +289,18 @@ def test_the_link_of_a_fit_has_the_costs_of_other_algorithms():
 
 
 def test_times_that_were_held_back_stand_beside_the_same_alpha_and_beta():
-    found = fit(SIZES, noisy("ring", 2, 0))
-    other = found.against([2000], [(18e-5 + 1e-6) / 1.25])
-    assert other.alpha == found.alpha and other.points[0][0] == 2000
+    costs = fit(SIZES, noisy("ring", 2, 0))
+    other = costs.against([2000], [(18e-5 + 1e-6) / 1.25])
+    assert other.alpha == costs.alpha and other.points[0][0] == 2000
     assert other.residuals == pytest.approx([0.25])
 
 
 def test_a_fit_shows_its_errors_size_by_size():
-    found = fit([1000, 2000], [2e-3, 3e-3]).against([1000, 4000], [4e-3, 5e-3])
-    assert repr(found) == (
+    costs = fit([1000, 2000], [2e-3, 3e-3]).against([1000, 4000], [4e-3, 5e-3])
+    assert repr(costs) == (
         "<Fit ring of 2 ranks: α = 500 µs, β = 1e+03 ns per byte, errors -50 % to +0 %>"
     )
-    table = found._repr_html_()
+    table = costs._repr_html_()
     assert "<b>1 kB</b></td><td>4 ms</td><td>2 ms</td><td>-50 %</td>" in table
 
 

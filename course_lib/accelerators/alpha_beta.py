@@ -40,7 +40,8 @@ def _server(n):
 
 
 def _whole_ring(n):
-    # each rank adds what comes from the left, and hands on what came, not the sum
+    # each rank adds what comes from the left, and hands on what came, not the sum; as
+    # all add in another order, their sums may differ in the last digits
     return Bill(n - 1, n - 1, n - 1)
 
 
