@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    all_reduce,
     batch_size,
     checks,
     grading,
@@ -20,6 +21,7 @@ from benchmarks import (
 from benchmarks.nbgrader import NbgraderFailed
 
 BENCHMARKS = {
+    "all_reduce": all_reduce.run,
     "batch_size": batch_size.run,
     "checks": checks.run,
     "grading": grading.run,
@@ -40,6 +42,7 @@ _LAUNCH = (
 _STUDIES = ("stacked", "study", "sweep")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
+    "all_reduce": ["course_lib/accelerators/alpha_beta.py"],
     "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
     "checks": [
         *(f"course_lib/exercises/{name}/*.*" for name in ("judge", "observe", "texts")),
