@@ -63,7 +63,7 @@ SOURCES = {
     "published": [
         *(
             f"course_lib/accelerators/{name}"
-            for name in ("*.csv", "c*.py", "hardware.py")
+            for name in ("*.csv", "clock.py", "cost.py", "hardware.py")
         ),
         *("course_lib/accelerators/vgpu/*.py", "benchmarks/published.csv"),
         *("benchmarks/modelled.py", "benchmarks/trained.py"),

@@ -202,10 +202,10 @@ def _way_row(n, size, *, ways, links):
     gloo, *others = (_quartile(ways[n, way, size]) for way in WAYS)
     scale, unit = text.unit_of(gloo)
     ratios = [time / gloo for time in others]
-    for name in ("ring", "reduce, then broadcast"):
+    for name in ("chunked ring", "reduce + broadcast"):
         costs = [
             ALGORITHMS[name].seconds(n, size, link=link)
-            / ALGORITHMS["ring"].seconds(n, size, link=link)
+            / ALGORITHMS["chunked ring"].seconds(n, size, link=link)
             for link in links
         ]
         ratios.append(statistics.median(costs))

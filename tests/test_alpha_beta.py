@@ -4,6 +4,7 @@ import random
 import pytest
 
 from benchmarks import all_reduce
+from course_lib.accelerators import collectives
 from course_lib.accelerators.alpha_beta import ALGORITHMS, crossover, fit
 from course_lib.accelerators.hardware import LINKS, Link
 from course_lib.errors import UsageError
@@ -12,24 +13,15 @@ from course_lib.launching.launcher import launch
 MANY = range(1, 18)
 LINK = Link("a test's", bandwidth=1e9, latency=1e-5, source="")
 
-# --- schedules by hand: rounds of moves, a move is (sender, receiver, chunks)
+# --- schedules: rounds of moves, a move is (sender, receiver, chunks)
 
 
-def star(n):
-    return [[(r, 0, {0})] for r in range(1, n)] + [[(0, r, {0})] for r in range(1, n)]
-
-
-def ring(n):
-    return [
-        [(r, (r + 1) % n, {(r - turn) % n}) for r in range(n)]
-        for turn in range(2 * (n - 1))
+def moves(schedule):
+    """Makes a schedule for n ranks, as moves."""
+    return lambda n: [
+        [(move.source, move.target, {*move.chunks}) for move in moves]
+        for moves in schedule(n).rounds
     ]
-
-
-def tree(n):
-    steps = [2**i for i in range((n - 1).bit_length())]
-    down = [[(r, r + s, {0}) for r in range(s) if r + s < n] for s in steps]
-    return mirror(down) + down
 
 
 def mirror(rounds):
@@ -74,9 +66,9 @@ def counted(rounds, chunks):
 
 
 SCHEDULES = {
-    "reduce, then broadcast": (star, lambda n: 1),
-    "ring": (ring, lambda n: n),
-    "tree": (tree, lambda n: 1),
+    "reduce + broadcast": (moves(collectives.reduce_broadcast), lambda n: 1),
+    "chunked ring": (moves(collectives.chunked_ring), lambda n: n),
+    "binomial tree": (moves(collectives.tree), lambda n: 1),
     "halving and doubling": (halving, lambda n: 2 ** (n.bit_length() - 1)),
 }
 
@@ -91,20 +83,29 @@ def test_a_bill_is_that_of_its_schedule_counted_move_by_move(name, n):
 
 
 @pytest.mark.parametrize("n", MANY)
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_ring_of_whole_tensors_is_billed_as_its_schedule(n, passes):
+    name = "whole-tensor ring" + ", 2 passes" * (passes == 2)
+    schedule = collectives.whole_ring(n, passes)
+    counts = len(schedule.rounds), schedule.busiest, len(schedule.rounds)
+    assert ALGORITHMS[name].bill(n)[:3] == counts
+
+
+@pytest.mark.parametrize("n", MANY)
 def test_a_parameter_server_is_a_root_beside_the_workers(n):
-    server, root = ALGORITHMS["parameter server"], ALGORITHMS["reduce, then broadcast"]
+    server, root = ALGORITHMS["parameter server"], ALGORITHMS["reduce + broadcast"]
     assert server.bill(n) == root.bill(n + 1)
 
 
 def test_the_busiest_of_8_ranks_sends_the_tensors_that_the_lesson_tells():
     tensors = {name: algorithm.tensors(8) for name, algorithm in ALGORITHMS.items()}
     assert tensors == {
-        "reduce, then broadcast": 7,
+        "reduce + broadcast": 7,
         "parameter server": 8,
-        "ring of whole tensors": 7,
-        "ring of whole tensors, twice": 14,
-        "ring": 1.75,
-        "tree": 3,
+        "whole-tensor ring": 7,
+        "whole-tensor ring, 2 passes": 14,
+        "chunked ring": 1.75,
+        "binomial tree": 3,
         "double binary tree": 2,
         "halving and doubling": 1.75,
     }
@@ -197,20 +198,20 @@ def test_two_trees_take_as_long_as_with_the_best_number_of_blocks():
 
 
 def test_seconds_are_rounds_of_alpha_and_the_bytes_of_the_path():
-    ring = ALGORITHMS["ring"]
+    ring = ALGORITHMS["chunked ring"]
     assert ring.seconds(4, "1 MB", link=LINK) == pytest.approx(6e-5 + 1.5e-3)
     assert ring.seconds(1, "1 MB", link=LINK) == 0
 
 
 def test_a_link_is_found_by_its_name():
-    ring = ALGORITHMS["ring"]
+    ring = ALGORITHMS["chunked ring"]
     seconds = ring.seconds(8, 10**6, link=LINKS["NVLink3"])
     assert ring.seconds(8, 10**6, link="nvlink 3.0") == seconds
 
 
 def test_at_the_crossover_both_take_equally_long_and_the_tree_wins_below():
-    tree, ring = ALGORITHMS["tree"], ALGORITHMS["ring"]
-    size = crossover("tree", "ring", world_size=8, link=LINK)
+    tree, ring = ALGORITHMS["binomial tree"], ALGORITHMS["chunked ring"]
+    size = crossover("binomial tree", "chunked ring", world_size=8, link=LINK)
     # 6 α + 6 β m = 14 α + 1.75 β m
     assert size == pytest.approx(8e-5 / 4.25e-9)
     assert crossover(ring, tree, world_size=8, link=LINK) == pytest.approx(size)
@@ -218,7 +219,7 @@ def test_at_the_crossover_both_take_equally_long_and_the_tree_wins_below():
 
 
 def test_a_crossover_with_two_trees_is_where_both_take_equally_long():
-    names = "double binary tree", "ring"
+    names = "double binary tree", "chunked ring"
     size = crossover(*names, world_size=64, link=LINK)
     trees, ring = (ALGORITHMS[name].seconds(64, size, link=LINK) for name in names)
     assert trees == pytest.approx(ring, rel=1e-6)
@@ -226,18 +227,21 @@ def test_a_crossover_with_two_trees_is_where_both_take_equally_long():
 
 @pytest.mark.parametrize("n", [1, 2, 8])
 def test_there_is_no_crossover_where_one_always_wins(n):
-    assert crossover("halving and doubling", "ring", world_size=n, link=LINK) is None
+    assert (
+        crossover("halving and doubling", "chunked ring", world_size=n, link=LINK)
+        is None
+    )
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, "8"])
 def test_a_number_of_ranks_that_cannot_be_is_refused(n):
     with pytest.raises(UsageError, match=f"over {n!r} ranks: world_size is a whole"):
-        ALGORITHMS["ring"].rounds(n)
+        ALGORITHMS["chunked ring"].rounds(n)
 
 
 def test_an_unknown_algorithm_is_refused_with_those_that_there_are():
-    with pytest.raises(UsageError, match="algorithm 'rong': known are .*, ring, tree"):
-        crossover("rong", "tree", world_size=8, link=LINK)
+    with pytest.raises(UsageError, match="algorithm 'rong': known are .*tree"):
+        crossover("rong", "binomial tree", world_size=8, link=LINK)
 
 
 # --- α and β fitted
@@ -262,13 +266,13 @@ def test_a_fit_finds_the_alpha_and_beta_that_times_were_made_of(name):
 
 
 def test_a_fit_stands_noise_at_small_and_large_sizes_alike():
-    costs = fit(SIZES, noisy("ring", 4, 0.1), world_size=4)
+    costs = fit(SIZES, noisy("chunked ring", 4, 0.1), world_size=4)
     assert (costs.alpha, costs.beta) == pytest.approx((9e-5, 5e-10), rel=0.1)
     assert max(map(abs, costs.residuals)) < 0.2
 
 
 def test_of_repeated_measurements_the_median_counts():
-    times = noisy("ring", 2, 0)
+    times = noisy("chunked ring", 2, 0)
     costs = fit(SIZES * 3, [*times, *times, *(9 * time for time in times)])
     assert costs == fit(SIZES, times)
 
@@ -281,15 +285,15 @@ def test_neither_alpha_nor_beta_is_negative():
 
 
 def test_the_link_of_a_fit_has_the_costs_of_other_algorithms():
-    link = fit(SIZES, noisy("ring", 2, 0)).link
+    link = fit(SIZES, noisy("chunked ring", 2, 0)).link
     assert (link.latency, link.bandwidth) == pytest.approx((9e-5, 2e9))
-    assert ALGORITHMS["tree"].rounds(8) * 9e-5 == pytest.approx(
-        ALGORITHMS["tree"].seconds(8, 1, link=link), rel=1e-3
+    assert ALGORITHMS["binomial tree"].rounds(8) * 9e-5 == pytest.approx(
+        ALGORITHMS["binomial tree"].seconds(8, 1, link=link), rel=1e-3
     )
 
 
 def test_times_that_were_held_back_stand_beside_the_same_alpha_and_beta():
-    costs = fit(SIZES, noisy("ring", 2, 0))
+    costs = fit(SIZES, noisy("chunked ring", 2, 0))
     other = costs.against([2000], [(18e-5 + 1e-6) / 1.25])
     assert other.alpha == costs.alpha and other.points[0][0] == 2000
     assert other.residuals == pytest.approx([0.25])
@@ -298,7 +302,7 @@ def test_times_that_were_held_back_stand_beside_the_same_alpha_and_beta():
 def test_a_fit_shows_its_errors_size_by_size():
     costs = fit([1000, 2000], [2e-3, 3e-3]).against([1000, 4000], [4e-3, 5e-3])
     assert repr(costs) == (
-        "<Fit ring of 2 ranks: α = 500 µs, β = 1e+03 ns per byte, errors -50 % to +0 %>"
+        "<Fit chunked ring of 2 ranks: α = 500 µs, β = 1e+03 ns per byte, errors -50 % to +0 %>"
     )
     table = costs._repr_html_()
     assert "<b>1 kB</b></td><td>4 ms</td><td>2 ms</td><td>-50 %</td>" in table
@@ -324,7 +328,7 @@ def test_what_no_line_can_be_fitted_to_is_refused(sizes, seconds, words):
 def test_what_is_no_sum_of_alpha_and_beta_is_refused():
     with pytest.raises(UsageError, match="double binary tree of 8 ranks"):
         fit(SIZES, SIZES, algorithm="double binary tree", world_size=8)
-    with pytest.raises(UsageError, match="ring of 1 rank:"):
+    with pytest.raises(UsageError, match="chunked ring of 1 rank:"):
         fit(SIZES, SIZES, world_size=1)
 
 
@@ -339,7 +343,7 @@ def test_each_size_of_the_benchmark_is_fitted_held_back_or_too_small():
 
 
 def test_the_benchmark_tells_no_errors_where_the_model_holds():
-    ring, root = ALGORITHMS["ring"], ALGORITHMS["reduce, then broadcast"]
+    ring, root = ALGORITHMS["chunked ring"], ALGORITHMS["reduce + broadcast"]
     times = {
         n: [[ring.seconds(n, size, link=MEASURED) for size in all_reduce.SIZES]] * 3
         for n in (2, 4)

@@ -145,12 +145,12 @@ def _seconds(bill, count, link):
 
 
 _BILLS = {
-    "reduce, then broadcast": _star,
+    "reduce + broadcast": _star,
     "parameter server": _server,
-    "ring of whole tensors": _whole_ring,
-    "ring of whole tensors, twice": _two_passes,
-    "ring": _ring,
-    "tree": _tree,
+    "whole-tensor ring": _whole_ring,
+    "whole-tensor ring, 2 passes": _two_passes,
+    "chunked ring": _ring,
+    "binomial tree": _tree,
     "double binary tree": _two_trees,
     "halving and doubling": _halving,
 }
@@ -262,7 +262,7 @@ def fit(
     sizes: Iterable,
     seconds: Iterable,
     *,
-    algorithm: str | Algorithm = "ring",
+    algorithm: str | Algorithm = "chunked ring",
     world_size: int = 2,
 ) -> Fit:
     """α and β that make the relative errors least, in squares; neither is negative.
