@@ -302,7 +302,8 @@ def test_times_that_were_held_back_stand_beside_the_same_alpha_and_beta():
 def test_a_fit_shows_its_errors_size_by_size():
     costs = fit([1000, 2000], [2e-3, 3e-3]).against([1000, 4000], [4e-3, 5e-3])
     assert repr(costs) == (
-        "<Fit chunked ring of 2 ranks: α = 500 µs, β = 1e+03 ns per byte, errors -50 % to +0 %>"
+        "<Fit chunked ring of 2 ranks: α = 500 µs, β = 1e+03 ns per byte,"
+        " errors -50 % to +0 %>"
     )
     table = costs._repr_html_()
     assert "<b>1 kB</b></td><td>4 ms</td><td>2 ms</td><td>-50 %</td>" in table
