@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    all_reduce,
     batch_size,
     checks,
     grading,
     launching,
     lesson_times,
+    meter,
     published,
     recording,
     report,
@@ -19,11 +21,13 @@ from benchmarks import (
 from benchmarks.nbgrader import NbgraderFailed
 
 BENCHMARKS = {
+    "all_reduce": all_reduce.run,
     "batch_size": batch_size.run,
     "checks": checks.run,
     "grading": grading.run,
     "launching": launching.run,
     "lesson_times": lesson_times.run,
+    "meter": meter.run,
     "published": published.run,
     "recording": recording.run,
     "scenes": scenes.run,
@@ -38,6 +42,7 @@ _LAUNCH = (
 _STUDIES = ("stacked", "study", "sweep")
 _ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
 SOURCES = {
+    "all_reduce": ["course_lib/accelerators/alpha_beta.py"],
     "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
     "checks": [
         *(f"course_lib/exercises/{name}/*.*" for name in ("judge", "observe", "texts")),
@@ -51,10 +56,14 @@ SOURCES = {
     ],
     # not the lessons: with each word that changed all would run again; a date tells
     "lesson_times": [],
+    "meter": [
+        *(f"course_lib/tracing/{name}.py" for name in ("messages", "meter")),
+        "course_lib/system/connections.py",
+    ],
     "published": [
         *(
             f"course_lib/accelerators/{name}"
-            for name in ("*.csv", "c*.py", "hardware.py")
+            for name in ("*.csv", "clock.py", "cost.py", "hardware.py")
         ),
         *("course_lib/accelerators/vgpu/*.py", "benchmarks/published.csv"),
         *("benchmarks/modelled.py", "benchmarks/trained.py"),

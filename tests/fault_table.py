@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROWS = 9
+ROWS = 10
 _collected = pytest.StashKey[dict]()
 
 

@@ -232,3 +232,13 @@ def test_a_figure_has_the_common_frame_and_takes_axes():
     assert ax.alt_text.startswith("a title")
     _, given = matplotlib.pyplot.subplots()
     assert plot_curves(RATES, ax=given, **WORDS) is given
+
+
+def test_bytes_have_their_units_and_no_label_touches_the_next():
+    curve = {"a": {2**power: 1.0 + power for power in range(2, 27)}}
+    ax = plot_curves(curve, **WORDS | {"xlabel": "bytes"}, log="xy")
+    assert {"4 B", "1.02 kB"} <= set(ticks(ax.xaxis))
+    ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert len(boxes) > 5
+    assert all(one.x1 < other.x0 for one, other in zip(boxes, boxes[1:]))

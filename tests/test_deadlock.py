@@ -141,7 +141,7 @@ def test_an_exception_that_a_rank_handles_stands_beside_its_line():
 
 def test_a_rank_that_returned_sends_nothing_more():
     text = explain.reason([waits(0, "recv"), RankState(1, "returned")])
-    assert "rank 0 waits for a message of it: each send needs a recv" in text
+    assert "rank 0 waits for a message: each send needs a recv" in text
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,21 @@ def test_how_quick_a_launch_is_stands_in_its_table():
     assert told("launching", f"(medians on two cores, {day};")
 
 
+def test_how_well_alpha_and_beta_tell_an_all_reduce_stands_in_their_table():
+    lines = [
+        line.strip("| ").split(" | ") for line in table("all_reduce")[0].split("\n")
+    ]
+    two, four = (next(cells for cells in lines if cells[0] == n) for n in "24")
+    *_, root, _, model = next(c for c in lines[::-1] if c[:2] == ["4", "64 MiB"])
+    assert told("measurements", f"the worst is off by {number(two[4]):.0f} % (median")
+    assert told("measurements", f"{two[5]} launches stay within 20 %")
+    assert told(
+        "measurements", f"cores the worst size is off by {number(four[4]):.0f} %"
+    )
+    assert told("measurements", f"takes {root[:-2]} times as long as gloo's ring")
+    assert told("measurements", f"by the model {model[:-2]} times")
+
+
 def test_what_recording_costs_stands_in_its_table():
     _, rows = table("recording")
     ratios = [cells[-1] for cells in rows.values() if cells[-1].endswith("×")]

@@ -166,6 +166,19 @@ def test_a_connection_counts_what_is_written_and_received():
     assert one.remote == other.local
 
 
+@linux
+def test_that_the_other_end_closed_is_no_byte():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            near.sendall(b"12345")
+            near.shutdown(socket.SHUT_WR)
+            assert far.recv(9) == b"12345" and far.recv(9) == b""
+            counts = {c.local: c for c in tcp_connections().values()}
+            assert counts[far.getsockname()].received == 5
+
+
 # --- real ranks
 
 
@@ -336,4 +349,5 @@ def test_nothing_sent_is_shown_as_such():
 
 def test_its_matrix_can_be_drawn():
     axes = plot_transfers(meter.merge([traffic(send(0, 1, 1, 2000)), traffic()]))
-    assert "2 kB" in axes.get_title() + "".join(text.get_text() for text in axes.texts)
+    assert "2 kB sent, all from rank 0" in axes.get_title("left")
+    assert "2 kB" in [text.get_text() for text in axes.texts]

@@ -29,6 +29,7 @@ _SPENT = (
     "PytorchStreamWriter failed",
 )
 _SHARED = ("shared memory", "Bus error")
+_ITSELF = "<--> [none]"  # gloo, of a pair that was never connected
 _SHM = "/dev/shm"
 _LITTLE = 1 << 20  # bytes free
 
@@ -206,10 +207,12 @@ def _others(states, name):
 
 
 def advice(text: str) -> list[str]:
-    """Lines that say which place is full and what helps, for the message of an error.
+    """Lines that say what helps, for the message of an error: which place is full.
 
-    Nothing if the message does not tell of a lack of room.
+    Nothing if the message tells neither of a lack of room nor of a missing connection.
     """
+    if _ITSELF in text:
+        return ["gloo does not connect a rank with itself: copy the tensor instead."]
     lacks = any(phrase in text for phrase in _SPENT)
     if any(phrase in text for phrase in _SHARED) or (lacks and _is_full(_SHM)):
         return [_about_shared()]

@@ -62,7 +62,7 @@ def plot_bars(heights, *, ylabel, xlabel="", title="", source="measured", ax=Non
         _draw(ax, bars.values(), width=0.94 * width, color=rank_color(i), label=label)
         alt.append(f"{label}: {_alt(bars)}".removeprefix(": "))
         every_bar += bars.values()
-    wrap = textwrap.TextWrapper(_LETTERS // len(names) + 1, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(_LETTERS // len(names) + 1)
     names = [wrap.fill(str(name)) for name in names]
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel=xlabel, ylabel=ylabel)

@@ -10,12 +10,12 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from course_lib.colors import DARK, edge, rank_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
-from course_lib.text import listed
+from course_lib.text import listed, size
 
 _FEW = 20  # values up to which each is marked
 _MIDDLES = {"mean": np.mean, "median": np.median}
 _MARKS = (("x", 9), ("o", 14), ("D", 9))  # with their size in points
-_TICKS = 12  # at most, along a logarithmic axis of whole numbers
+_WIDE = 340  # points that an axis has for its labels
 
 
 class _Curve(NamedTuple):
@@ -62,8 +62,8 @@ def plot_curves(
     for (label, curve), dashes in zip(dashed.items(), cycle(("--", ":", "-."))):
         style = {"color": "#666666", "linewidth": 1.5, "label": label}
         handles += ax.plot(curve.x, curve.y, dashes, **style)
-    for (label, curve), (marker, size) in zip(marks.items(), cycle(_MARKS)):
-        style = {"color": DARK, "ms": size, "mew": 2, "mfc": "none", "label": label}
+    for (label, curve), (marker, diameter) in zip(marks.items(), cycle(_MARKS)):
+        style = {"color": DARK, "ms": diameter, "mew": 2, "mfc": "none", "label": label}
         handles += ax.plot(curve.x, curve.y, marker, **style)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     figure.grid(ax)
@@ -114,7 +114,7 @@ def _draw(ax, lines):
 
 
 def _scale(ax, log, numbers):
-    """Axes from 0, or logarithmic with labels that are plain numbers."""
+    """Axes from 0, or logarithmic with plain numbers, or bytes, as labels."""
     if "x" not in log:
         ax.set_xlim(0, None)
     for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
@@ -127,9 +127,23 @@ def _scale(ax, log, numbers):
         axis.set_major_formatter(figure.NUMBERS)
         axis.set_minor_formatter(NullFormatter())
     if "x" in log and all(x == int(x) for x in numbers):
-        ticks = numbers[:: -(-len(numbers) // _TICKS)]
-        ax.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+        word = size if ax.get_xlabel() == "bytes" else "{:,.0f}".format
+        ticks = _apart({x: word(x) for x in numbers if x > 0})
+        ax.set_xticks(list(ticks), ticks.values())
         ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _apart(labels):
+    """Every, every second, every third … label, so that none touches the next."""
+    places = {x: _WIDE * np.log(x) for x in labels}
+    long = (max(places.values()) - min(places.values())) / _WIDE or 1
+    half = {x: figure.text_width(label) / 2 + 4 for x, label in labels.items()}
+    for step in range(1, len(labels) + 1):
+        chosen = list(labels)[::step]
+        pairs = zip(chosen, chosen[1:])
+        if all((places[b] - places[a]) / long > half[a] + half[b] for a, b in pairs):
+            return {x: labels[x] for x in chosen}
+    return labels
 
 
 # --- words

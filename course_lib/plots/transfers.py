@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm, 
 from course_lib.colors import ROLE_COLORS, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
-from course_lib.text import listed, many, rank_order, size
+from course_lib.text import listed, many, rank_noun, rank_order, size
 
 _LIGHT = "#fdf0e6"  # of the least, after three decades of bytes
 _SHADES = LinearSegmentedColormap.from_list("", [_LIGHT, ROLE_COLORS["communicate"]])
@@ -20,7 +20,8 @@ def plot_transfers(trace, *, ax=None):
     """A row per device that sends, a column per device that receives: bytes in all.
 
     The darker a cell, the more. Where there is room, it tells the bytes by name, such
-    as `broadcast 4.2 MB`; a device sends nothing to itself.
+    as `broadcast 4.2 MB`; a device sends nothing to itself. `trace` may also be the
+    meter of a launch, `results.meter`: a row and a column per rank.
     """
     flows = _flows(trace)
     devices = sorted({device for _, *ends in flows for device in ends}, key=rank_order)
@@ -100,7 +101,7 @@ def _short(device, devices):
 def _fitting(by_name, room):
     """The bytes by name, or else in all, in one line or in two, as far as they fit."""
     total = size(by_name.total())
-    rows = [f"{name} {size(count)}" for name, count in by_name.items()]
+    rows = [f"{name} {size(count)}".strip() for name, count in by_name.items()]
     for lines in (rows, [total], total.split()):
         wide = max(map(figure.text_width, lines)) + 4
         if wide <= room[0] and _LINE * len(lines) <= room[1]:
@@ -124,30 +125,32 @@ def _captions(flows):
     if len(touched) > 2 and len(hubs) == 1:
         facts.append(f"{hubs[0]} sends or receives all of it")
     alt = (f"{s} to {t}: {_flow(name, b)}" for (name, s, t), b in flows.items())
-    return "\n".join([_sending(sent), *facts]), "; ".join(alt)
+    verb = "copied" if any(by_name) else "sent"
+    head = f"{size(sent.total())} {verb}{_who(sent)}"
+    return "\n".join([head, *facts]), "; ".join(alt)
 
 
 def _flow(name, sizes):
     """`copy 1 MB`, `3 × copy 1 MB` of equal ones, or `2 × copy, 12 kB in all`."""
     head = f"{len(sizes)} × {name}" if len(sizes) > 1 else name
     if len(set(sizes)) == 1:
-        return f"{head} {size(sizes[0])}"
+        return f"{head} {size(sizes[0])}".strip()
     return f"{head}, {size(sum(sizes))} in all"
 
 
-def _sending(sent):
-    """How much is copied, and who sends the most of it."""
-    head = f"{size(sent.total())} copied"
+def _who(sent):
+    """Who sends the most of it."""
     (most, count), *rest = sent.most_common()
     first = [device for device in sent if size(sent[device]) == size(count)]
     if not rest:
-        return f"{head}, all from {most}"
+        return f", all from {most}"
     if len(first) > 1:
-        each = listed(first) if len(first) <= 3 else many(len(first), "device")
+        crowd = many(len(first), rank_noun(most))
+        each = listed(first) if len(first) <= 3 else crowd
         most = "" if len(first) == len(sent) else " the most,"
-        return f"{head}: {each} send{most} {size(count)} each"
+        return f": {each} send{most} {size(count)} each"
     share = 100 * count / sent.total()
-    return f"{head}: most leaves {most}, {size(count)} ({share:.0f} %)"
+    return f": most leaves {most}, {size(count)} ({share:.0f} %)"
 
 
 def _by_name(counts):

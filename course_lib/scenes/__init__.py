@@ -14,6 +14,9 @@ _HOMES = {
     "pipeline": "pipelines",
     "lost_updates": "races",
     "noise": "gradients",
+    "collective": "chunks",
+    "all_reduces": "bills",
+    "messages": "bills",
 }
 __all__ = list(_HOMES)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 # in `struct tcp_info` of linux/tcp.h, the same on all processors
 _RECEIVED, _NOT_SENT, _SENT = 128, 144, 200
 _LENGTH = 216  # that it has since Linux 4.19
+_CLOSED_THERE = 8  # its first byte, TCP_CLOSE_WAIT: the farewell counts as a byte
 
 
 class Connection(NamedTuple):
@@ -48,6 +49,7 @@ def _connection(file):
         if len(info) < _LENGTH:
             return None
         (received,) = struct.unpack_from("Q", info, _RECEIVED)
+        received -= info[0] == _CLOSED_THERE
         (waiting,) = struct.unpack_from("I", info, _NOT_SENT)
         sent, again = struct.unpack_from("QQ", info, _SENT)
         written = sent - again + waiting

@@ -109,7 +109,7 @@ class Meter:
     def transfers(self) -> tuple[Transfer, ...]:
         """Return a transfer for each pair that has bytes, for `cl.plot_transfers`."""
         return tuple(
-            Transfer("sent", rank_name(source), rank_name(target), count, 0, 0)
+            Transfer("", rank_name(source), rank_name(target), count, 0, 0)
             for source, row in enumerate(self.matrix)
             for target, count in enumerate(row)
             if count

@@ -6,8 +6,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README, CHANGES, NAMES = "README.md", "CHANGELOG.md", "names.md"
 # pages of docs/ by part; a new page that stands nowhere here comes last of "Handbook"
 HANDBOOK = (
-    *("setup", "lessons", "exercises", "launching", "faults", "studies"),
-    *("virtual-gpus", "measurements", "glossary"),
+    *("setup", "lessons", "exercises", "launching", "faults", "collectives"),
+    *("studies", "virtual-gpus", "measurements", "glossary"),
 )
 TEACHING = ("instructors", "architecture", "torch_private")
 PICTURES = ("notebooks/images/*", "docs/*.svg", "docs/*.png")

@@ -1,0 +1,43 @@
+"""Arrows between ranks that stand in a row: in lanes, so that none lies on another."""
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from course_lib.scenes.items import Item
+
+LANE = 8  # of 640, the width of a figure
+_APART = 4  # from the middle of a rank
+
+
+def lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The lane of each (source, target), short ones first; there and back share."""
+    spans, places = {}, {}
+    for pair in sorted(pairs, key=lambda pair: (abs(pair[1] - pair[0]), pair)):
+        if pair[::-1] in places:
+            places[pair] = places[pair[::-1]]
+            continue
+        start, stop = sorted(pair)
+        lane = next(
+            number
+            for number in count()
+            if all(stop <= a or b <= start for a, b in spans.get(number, ()))
+        )
+        spans.setdefault(lane, []).append((start, stop))
+        places[pair] = lane
+    return places
+
+
+def room(rounds: Iterable[list[tuple[int, int]]]) -> int:
+    """How high the arrows are of that round which needs most lanes."""
+    return max((LANE * len({*lanes(pairs).values()}) for pairs in rounds), default=0)
+
+
+def arrows(
+    pairs: list[tuple[int, int]], middles: list[float], top: float, *, name=""
+) -> Iterator[Item]:
+    """An arrow for each pair, from middle to middle, the first lane at `top`."""
+    for (source, target), lane in lanes(pairs).items():
+        side = _APART if target > source else -_APART
+        x, stop = middles[source] + side, middles[target] - side
+        at = x, top + LANE * lane, stop - x, 0
+        yield Item(f"{name}arrow {source} {target}", *at, "arrow")
