@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from course_lib.accelerators.alpha_beta import ALGORITHMS
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.judge.e6_2 import parts_of
 from course_lib.exercises.texts import Texts
@@ -14,10 +15,11 @@ _TEXTS = Texts("7.2")
 _CLOSE = 0.1  # relative, of α and β: sound fits are off by 0.05 at most
 _SAME = 0.01  # of the crossing that follows from them, in units of α / β
 _NAMES = ("alpha", "beta")
+_WAYS = ("chunked ring", "binomial tree")
 _SHUFFLED = (12, 2, 9, 5, 10, 3, 13, 7, 4, 8, 6, 11)
 
 
-class Link(NamedTuple):
+class TimedLink(NamedTuple):
     """A message of B bytes takes `alpha` + `beta` B seconds; `ranks` reduce by it."""
 
     alpha: float
@@ -27,28 +29,28 @@ class Link(NamedTuple):
     @property
     def crossing(self) -> float:
         """Return where ring and tree take the same time, in units of alpha / beta."""
-        others, depth = self.ranks - 1, (self.ranks - 1).bit_length()
-        return (others - depth) / (depth - others / self.ranks)
+        ring, tree = (ALGORITHMS[name].bill(self.ranks) for name in _WAYS)
+        return (ring.rounds - tree.rounds) / (tree.path - ring.path)
 
 
 # sizes in bytes, or as shares of alpha / beta, and how far times are off: exact; from
 # 16 bytes on, where a fit of absolute errors sees the large ones alone; about alpha /
 # beta, where no point shows alpha or beta by itself; with 2 steps of the tree
 _LINKS = (
-    (Link(50e-6, 1e-9, 8), (1_000, 10_000, 100_000, 1_000_000, 10_000_000), 0.0),
-    (Link(31.4e-6, 0.43e-9, 12), [4**k for k in _SHUFFLED], 0.03),
-    (Link(0.87e-3, 9.1e-9, 5), (0.6, 1.0, 2.5, 4.0, 9.0), 0.003),
-    (Link(7.2e-6, 0.052e-9, 3), [4**k for k in range(3, 14)], 0.02),
+    (TimedLink(50e-6, 1e-9, 8), (1_000, 10_000, 100_000, 1_000_000, 10_000_000), 0.0),
+    (TimedLink(31.4e-6, 0.43e-9, 12), [4**k for k in _SHUFFLED], 0.03),
+    (TimedLink(0.87e-3, 9.1e-9, 5), (0.6, 1.0, 2.5, 4.0, 9.0), 0.003),
+    (TimedLink(7.2e-6, 0.052e-9, 3), [4**k for k in range(3, 14)], 0.02),
 )
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Four links at once; expected is each `Link`. Another seed draws other links."""
+    """Four links at once, each expected; another seed draws other ones."""
     numbers, rows, links = random.Random(seed), [], []
     for link, sizes, error in _LINKS:
         if seed:
             times, ranks = numbers.uniform(0.5, 2), numbers.choice((6, 9, 16, 20))
-            link = Link(link.alpha * times, link.beta / times, ranks)
+            link = TimedLink(link.alpha * times, link.beta / times, ranks)
         unit = link.alpha / link.beta if isinstance(sizes[0], float) else 1
         sizes = [round(share * unit) for share in sizes]
         rows.append((_measured(link, sizes, error=error, numbers=numbers), link.ranks))
