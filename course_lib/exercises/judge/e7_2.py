@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from itertools import permutations
 from typing import NamedTuple
 
 from course_lib.accelerators.alpha_beta import ALGORITHMS
@@ -131,7 +132,7 @@ def _off(row, count, seconds):
 
 def _why(row, link):
     """The name of the hint for a fit that is wrong."""
-    alpha, beta, _ = row
-    if abs(alpha / link.beta - 1) < _CLOSE and abs(beta / link.alpha - 1) < _CLOSE:
-        return "swapped"
-    return "rate" if abs(beta * link.beta - 1) < _CLOSE else "relative"
+    for alpha, beta, _ in permutations(row):
+        if max(abs(alpha / link.alpha - 1), abs(beta / link.beta - 1)) < _CLOSE:
+            return "other order"
+    return "rate" if abs(row[1] * link.beta - 1) < _CLOSE else "relative"

@@ -13,6 +13,7 @@ import torch
 
 from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.exercise import Case
+from course_lib.exercises.observe.e7_3 import ANSWERED, FREED, TAKEN
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 from course_lib.stacks import is_learners, source
@@ -22,6 +23,7 @@ _TEXTS = Texts("7.3")
 _RATE = 0.1
 # workers, steps, bound: the last one never binds
 _SIZES = ((3, 5, 2), (2, 4, 0), (4, 3, 1), (2, 3, 7))
+_WAITS = {TAKEN: "gradient", ANSWERED: "answer", FREED: "late answer"}
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -126,11 +128,10 @@ def failed(case: Case, wrong: Failed) -> str:
     file, frames = Path(given["file"]), error.where.get(0, ())
     if error.kind not in (*STUCK, "lost") or not file.exists():
         raise wrong
-    number, worker, what = file.read_text().split(maxsplit=2)
-    taken = int(number) + (what != "late answer")
-    turns = [one for one, _ in given["turns"][:taken]]
+    number, worker, waits = map(int, file.read_text().split())
+    turns = [one for one, _ in given["turns"][: number + (waits != FREED)]]
     done = [turns.count(one) for one in range(1, case.world_size)]
-    step = turns.count(int(worker))
+    step, what = turns.count(worker), _WAITS[waits]
     fill = {"worker": worker, "step": step, "bound": given["bound"]}
     fill |= {"ahead": step - min(done), "workers": len(done)}
     if error.kind == "lost" or error.where.keys() <= {0}:

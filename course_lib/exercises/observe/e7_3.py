@@ -13,6 +13,7 @@ import torch.distributed as dist
 from course_lib.exercises.compare import group
 from course_lib.exercises.values import plain
 
+TAKEN, ANSWERED, FREED = range(3)  # what a worker waits for
 _TURN = 1  # the tag of what workers tell each other
 
 
@@ -45,17 +46,17 @@ class _Worker:
                 self._hand(dist.recv, turns[max(0, number - 1) : number])
                 self._step(number, due=worker in due)
                 self._hand(dist.send, turns[number + 1 :])
-        self._receive(len(turns), "late answer")
+        self._receive(len(turns), FREED)
 
     def _step(self, number, *, due):
-        self._receive(number, "late answer")
-        self._note(number, "gradient")
+        self._receive(number, FREED)
+        self._note(number, TAKEN)
         dist.send(self.given["gradients"][self.rank][self.steps], 0)
         self.steps += 1
         answer = torch.empty_like(self.given["start"])
         self.request = answer, dist.irecv(answer, 0)
         if due:
-            self._receive(number, "answer")
+            self._receive(number, ANSWERED)
 
     def _receive(self, number, what):
         if self.request:

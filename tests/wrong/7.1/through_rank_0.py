@@ -1,4 +1,5 @@
 # hint: In a ring everything goes one way
+# same as: leftwards
 def ring_all_reduce(rank, world_size, tensor):
     if rank == 0:
         incoming = torch.empty_like(tensor)

@@ -1,4 +1,5 @@
 # hint: You pass the whole tensor round. Cut it
+# same as: chain_there_and_back
 def ring_all_reduce(rank, world_size, tensor):
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
     passed = tensor.clone()
