@@ -1,6 +1,7 @@
 """The meter of a launch: what ranks sent, in messages, bytes and rounds."""
 
 import os
+import re
 import socket
 import sys
 import warnings
@@ -17,8 +18,10 @@ from course_lib.tracing import messages, meter
 from course_lib.tracing.flight_recorder import Call
 from course_lib.tracing.messages import Post, RankTraffic
 from course_lib.tracing.meter import Meter
+from tests.layers import ROOT
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux counts")
+PAGE = (ROOT / "docs/collectives.md").read_text(encoding="utf-8")
 NOTE = 48  # bytes of gloo's notes, three for most messages
 
 
@@ -118,7 +121,8 @@ def ends(source, target, written, received=0):
 
 def test_bytes_belong_to_the_pair_whose_connection_carried_them():
     ranks = [traffic(carried=[ends(10, 20, 7)]), traffic(carried=[ends(20, 10, 5)])]
-    assert meter.merge(ranks).wire == ((0, 7), (5, 0))
+    merged = meter.merge(ranks)
+    assert merged.wire == ((0, 7), (5, 0)) and merged.busiest == 7
 
 
 def test_who_ends_first_has_read_what_the_other_one_can_count_no_more():
@@ -351,3 +355,33 @@ def test_its_matrix_can_be_drawn():
     axes = plot_transfers(meter.merge([traffic(send(0, 1, 1, 2000)), traffic()]))
     assert "2 kB sent, all from rank 0" in axes.get_title("left")
     assert "2 kB" in [text.get_text() for text in axes.texts]
+
+
+# --- what gloo does, as docs/collectives.md says it
+
+CALLS = {
+    "all_reduce": lambda x: dist.all_reduce(x),
+    "broadcast": lambda x: dist.broadcast(x, 0),
+    "reduce": lambda x: dist.reduce(x, 0),
+    "all_gather": lambda x: dist.all_gather(list(torch.empty_like(x)), x[0]),
+    "reduce_scatter": lambda x: dist.reduce_scatter(x[0].clone(), list(x)),
+    "all_to_all": lambda x: dist.all_to_all_single(torch.empty_like(x), x),
+}
+
+
+def told(call):
+    """The tensors sent by the busiest rank, from the page's row of this call."""
+    row = re.search(rf"^\| `{call}` \|.*\| (?:about )?([\d.]+) [^|]*\|$", PAGE, re.M)
+    return float(row[1])
+
+
+@linux
+@pytest.mark.parametrize("name", CALLS)
+def test_gloo_sends_what_the_page_says(name):
+    def once(rank, world_size):
+        dist.init_process_group("gloo")
+        CALLS[name](torch.ones(8, 2**15))
+        dist.destroy_process_group()
+
+    busiest = launch(once, world_size=8).meter.busiest / 2**20
+    assert busiest == pytest.approx(told(name), abs=0.04)

@@ -83,6 +83,11 @@ class Meter:
         """Return the bytes that left `rank` for others: `wire`, else its messages."""
         return sum(self.matrix[rank])
 
+    @property
+    def busiest(self) -> int:
+        """Return the bytes that left the rank that sends most."""
+        return max(map(self.left, range(self.world_size)))
+
     def handed(self, rank: int) -> int:
         """Return the bytes that `rank` handed to collectives."""
         return sum(call.bytes for call in self.collectives if call.rank == rank)
