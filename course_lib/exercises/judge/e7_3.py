@@ -98,12 +98,11 @@ def _applied(weights, given):
 def _judge_answer(applied, where):
     """Refuse an answer that comes too early, or with other weights."""
     worker, step = where["worker"], where["step"]
-    off = (applied - applied.round()).abs() > 0.01
-    if off.any() or (applied < -0.5).any() or (applied > 1.5).any():
-        strange = applied[off | (applied < -0.5) | (applied > 1.5)][0].item()
-        clue = {"times": strange}
-        raise _TEXTS.wrong("other update", clue=clue, times=strange, **where)
-    counts = applied.round().int().sum(1).tolist()
+    whole = applied.round().clamp(0, 1)
+    if (off := (applied - whole).abs() > 0.01).any():
+        clue = {"times": applied[off][0].item()}
+        raise _TEXTS.wrong("other update", clue=clue, **clue, **where)
+    counts = whole.int().sum(1).tolist()
     if counts[worker - 1] != step:
         raise _TEXTS.wrong("own missing", found=counts[worker - 1], **where)
     slowest = min(counts)
