@@ -117,7 +117,14 @@ def _refuse_traffic(case, meter):
         why = "pieces" if len(meter.messages) > ranks * chunks else "one waits"
         told = {"rounds": rounds, "chunks": chunks, "ranks": ranks}
         raise _TEXTS.wrong("rounds", why=why, **told)
+    least, items = math.ceil(length / ranks), case.expected.itemsize
+    largest = [max(_sizes(meter, rank), default=0) // items for rank in range(ranks)]
+    _TEXTS.refuse([("unequal", largest, least, 0, least)], length=length)
     _TEXTS.refuse([("beside", list(_beside(meter)), 0, 0, _NOTES)])
+
+
+def _sizes(meter, rank):
+    return (message.bytes for message in meter.messages if message.source == rank)
 
 
 def _beside(meter):

@@ -1,7 +1,8 @@
 """Exercise 7.3, in a rank: a server, or a worker whose steps come by turns.
 
 One worker at a time has the turn. It hands it on when it is answered, or at once where
-a right server lets it wait. So each server meets the same order, on a busy machine too.
+a right server lets it wait; first to those whose wait its step ends, one by one. So
+each server meets the same order, on a busy machine too.
 """
 
 import contextlib
@@ -40,16 +41,17 @@ class _Worker:
         return self.answers
 
     def _take_all(self):
-        turns = self.given["turns"]
-        for number, (worker, due) in enumerate(turns):
+        turns = list(_turns(self.given["turns"]))
+        for place, (number, worker, due) in enumerate(turns):
             if worker == self.rank:
-                self._hand(dist.recv, turns[max(0, number - 1) : number])
-                self._step(number, due=worker in due)
-                self._hand(dist.send, turns[number + 1 :])
-        self._receive(len(turns), FREED)
+                self._hand(dist.recv, turns[max(0, place - 1) : place])
+                if due is None:
+                    self._receive(number, FREED)
+                else:
+                    self._step(number, due=due)
+                self._hand(dist.send, turns[place + 1 :])
 
     def _step(self, number, *, due):
-        self._receive(number, FREED)
         self._note(number, TAKEN)
         dist.send(self.given["gradients"][self.rank][self.steps], 0)
         self.steps += 1
@@ -59,17 +61,25 @@ class _Worker:
             self._receive(number, ANSWERED)
 
     def _receive(self, number, what):
-        if self.request:
-            self._note(number, what)
-            answer, request = self.request
-            request.wait()
-            self.answers.append(answer)
-            self.request = None
+        self._note(number, what)
+        answer, request = self.request
+        request.wait()
+        self.answers.append(answer)
 
     def _hand(self, call, others):
         """Send the turn to another worker, or wait until it is sent."""
-        if others and others[0][0] != self.rank:
-            call(torch.empty(1), others[0][0], tag=_TURN)
+        if others and others[0][1] != self.rank:
+            call(torch.empty(1), others[0][1], tag=_TURN)
 
     def _note(self, number, what):
         Path(self.given["file"]).write_text(f"{number} {self.rank} {what}")
+
+
+def _turns(steps):
+    """The number of steps before each turn, whose it is, and whether an answer is due.
+
+    That is None for a worker that takes no step, and is answered since another did.
+    """
+    for number, (worker, due) in enumerate(steps):
+        yield number, worker, worker in due
+        yield from ((number + 1, other, None) for other in due if other != worker)
