@@ -133,6 +133,8 @@ def failed(case: Case, wrong: Failed) -> str:
     step, what = turns.count(worker), _WAITS[waits]
     fill = {"worker": worker, "step": step, "bound": given["bound"]}
     fill |= {"ahead": step - min(done), "workers": len(done)}
+    if waits == FREED and step == given["steps"]:
+        what = "last answer"
     if error.kind == "lost" or error.where.keys() <= {0}:
         what = "goes on"
     elif {"send", "broadcast"} & {frame.function for frame in frames}:
