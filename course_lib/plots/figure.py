@@ -11,6 +11,7 @@ from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
 WIDTH = 6.4  # in
+_ROOM = 400  # points beside the axis of y
 ACROSS = 6.1  # in, what margins leave of it
 NUMBERS = "{x:,.10g}"  # on axes: plain, thousands with commas
 # in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
@@ -89,7 +90,7 @@ def legend(ax, handles):
         return
     ax.legend(
         handles=handles,
-        ncols=len(handles) if len(handles) <= 5 else 3,
+        ncols=_columns([handle.get_label() for handle in handles]),
         loc="lower left",
         bbox_to_anchor=(0, 1),
         frameon=False,
@@ -101,10 +102,19 @@ def legend(ax, handles):
     )
 
 
+def _columns(labels):
+    """All in one row if there is room for them, else half of them, or three."""
+    if len(labels) > 5:
+        return 3
+    wide = sum(text_width(label) + 30 for label in labels)
+    return len(labels) if wide < _ROOM else -(-len(labels) // 2)
+
+
 def finish(ax, title, *, source="", alt="", below=0):
     """Add title, the source `below` points under the axes, and alt text."""
-    entries = len(ax.get_legend().get_texts()) if ax.get_legend() else 0
-    lines = 0 if not entries else 1 if entries <= 5 else 2
+    texts = ax.get_legend().get_texts() if ax.get_legend() else ()
+    labels = [text.get_text() for text in texts]
+    lines = -(-len(labels) // _columns(labels)) if labels else 0
     ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
     shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
     place = ax.transAxes + shift
