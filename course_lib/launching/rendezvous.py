@@ -109,13 +109,14 @@ def count_from_here() -> None:
 
 
 def _counted(make):
+    # with an underscore: in a stack, `make` is what the learner called
     @functools.wraps(make)
-    def made(*args, **kwargs):
+    def _make(*args, **kwargs):
         group = make(*args, **kwargs)
         rank_log.look(new=True)
         return group
 
-    return made
+    return _make
 
 
 def show_waits() -> None:
