@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import torch.distributed as dist
 
@@ -40,15 +41,19 @@ class Post:
     known: int = 0
 
 
+row = attrgetter(*Post.__slots__)  # the fields of a post, in order
+
+
 @dataclass(frozen=True)
 class RankTraffic:
     """All that is known of what one rank sent, before ranks are compared.
 
+    `posts` are rows of the fields of a `Post`: plain ones travel ten times as quickly.
     `more` are messages and bytes beyond the `posts`, `forgotten` calls before `calls`,
     `carried` what went through its connections.
     """
 
-    posts: tuple[Post, ...] = ()
+    posts: tuple[tuple, ...] = ()
     calls: tuple[Call, ...] = ()
     more: tuple[int, int] = (0, 0)
     forgotten: int = 0
@@ -86,7 +91,8 @@ class Log:
         entries = flight_recorder.entries()
         forgotten = min((entry["record_id"] for entry in entries), default=0)
         calls = tuple(flight_recorder.read(entries))
-        return RankTraffic(tuple(self.posts), calls, self.more, forgotten, carried)
+        posts = tuple(map(row, self.posts))
+        return RankTraffic(posts, calls, self.more, forgotten, carried)
 
     def _message(self, name, original, /, *args, **named):
         group, tensors, *peer, tag = *args, *named.values()

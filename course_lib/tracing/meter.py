@@ -11,7 +11,7 @@ from typing import NamedTuple
 from course_lib.accelerators.memory import Transfer
 from course_lib.display import number_table
 from course_lib.text import many, rank_name, size
-from course_lib.tracing.messages import RankTraffic
+from course_lib.tracing.messages import Post, RankTraffic
 
 _MATRIX = 16  # ranks; a larger matrix is not shown
 _UNLIKE = (
@@ -199,7 +199,7 @@ def _happenings(ranks):
     """What happened when: a time, a method of `_Rounds`, what to give it."""
     calls = defaultdict(list)
     for rank, traffic in enumerate(ranks):
-        for post in traffic.posts:
+        for post in (Post(*row) for row in traffic.posts):
             if post.call == "send":
                 yield post.start, _Rounds.send, post
             elif post.known:
