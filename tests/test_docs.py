@@ -119,6 +119,12 @@ def test_how_well_alpha_and_beta_tell_an_all_reduce_stands_in_their_table():
     assert told("measurements", f"by the model {model[:-2]} times")
 
 
+def test_what_the_meter_adds_stands_in_its_table():
+    few, many = (table("meter")[1][count][-1] for count in ("100", "1,000"))
+    assert told("collectives", f"a launch with 100 messages takes {few} longer")
+    assert told("collectives", f"one with 1,000 messages {many}.")
+
+
 def test_what_recording_costs_stands_in_its_table():
     _, rows = table("recording")
     ratios = [cells[-1] for cells in rows.values() if cells[-1].endswith("×")]
