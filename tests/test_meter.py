@@ -26,7 +26,9 @@ NOTE = 48  # bytes of gloo's notes, three for most messages
 
 
 def traffic(*posts, calls=(), carried=()):
-    return RankTraffic(tuple(map(messages.row, posts)), calls, carried=carried)
+    return RankTraffic(
+        tuple(map(messages.row, posts)), calls, carried=[(end, 0) for end in carried]
+    )
 
 
 def send(source, target, at, size=4, tag=0, carries="f32[1]"):

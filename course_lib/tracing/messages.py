@@ -50,14 +50,14 @@ class RankTraffic:
 
     `posts` are rows of the fields of a `Post`: plain ones travel ten times as quickly.
     `more` are messages and bytes beyond the `posts`, `forgotten` calls before `calls`,
-    `carried` what went through its connections.
+    `carried` its connections, each with the bytes that it had written to be set up.
     """
 
     posts: tuple[tuple, ...] = ()
     calls: tuple[Call, ...] = ()
     more: tuple[int, int] = (0, 0)
     forgotten: int = 0
-    carried: tuple[Connection, ...] = ()
+    carried: tuple[tuple[Connection, int], ...] = ()
 
 
 class Log:
@@ -80,14 +80,14 @@ class Log:
         """Read what connections carried; with `new`, from now on, of those not seen."""
         connections = tcp_connections()
         self._last |= connections
-        if new:
-            self._first = connections | self._first
+        for name, end in connections.items() if new else ():
+            self._first.setdefault(name, end.written)
 
     def traffic(self) -> RankTraffic:
         """What is known now."""
         self.look()
         ends = self._last.items()
-        carried = tuple(_since(end, self._first.get(name)) for name, end in ends)
+        carried = tuple((end, self._first.get(name, 0)) for name, end in ends)
         entries = flight_recorder.entries()
         forgotten = min((entry["record_id"] for entry in entries), default=0)
         calls = tuple(flight_recorder.read(entries))
@@ -138,14 +138,6 @@ def _rank(group, peer):
             f" 0 to {group.size() - 1}. In a ring, (rank + 1) % world_size comes next."
         )
     return None if peer is None else dist.get_global_rank(group, peer)
-
-
-def _since(now, before):
-    """The connection with the bytes that it carried after another reading of it."""
-    if before is None:
-        return now
-    written, received = now.written - before.written, now.received - before.received
-    return now._replace(written=written, received=received)
 
 
 rank_log = Log()  # of a rank, from when it begins to when its function has returned

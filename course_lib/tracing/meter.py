@@ -176,14 +176,14 @@ def merge(ranks: list[RankTraffic]) -> Meter:
 def _wire(ranks):
     """The bytes by pair of ranks, from both ends of their connections."""
     ends = [
-        (rank, end) for rank, traffic in enumerate(ranks) for end in traffic.carried
+        (rank, *row) for rank, traffic in enumerate(ranks) for row in traffic.carried
     ]
-    owners = {(end.local, end.remote): (rank, end) for rank, end in ends}
+    owners = {(end.local, end.remote): (rank, end) for rank, end, _ in ends}
     rows = [[0] * len(ranks) for _ in ranks]
-    for source, end in ends:
+    for source, end, before in ends:
         if other := owners.get((end.remote, end.local)):
             # who ends first has read all, the other one's end is closed by then
-            rows[source][other[0]] += max(end.written, other[1].received)
+            rows[source][other[0]] += max(end.written, other[1].received) - before
     return tuple(map(tuple, rows)) if ends else None
 
 
