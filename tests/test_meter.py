@@ -158,31 +158,39 @@ def test_a_kernel_that_counts_nothing_is_not_believed():
 # --- connections of this process
 
 
-@linux
-def test_a_connection_counts_what_is_written_and_received():
+@pytest.fixture
+def near_and_far():
+    """Both ends of a connection in this process."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         far, _ = server.accept()
         with near, far:
-            near.sendall(b"12345")
-            assert far.recv(5) == b"12345"
-            counts = {c.local: c for c in tcp_connections().values()}
-            one, other = counts[near.getsockname()], counts[far.getsockname()]
+            yield near, far
+
+
+def counted(end):
+    """What was counted at one of these ends."""
+    [found] = [c for c in tcp_connections().values() if c.local == end.getsockname()]
+    return found
+
+
+@linux
+def test_a_connection_counts_what_is_written_and_received(near_and_far):
+    near, far = near_and_far
+    near.sendall(b"12345")
+    assert far.recv(5) == b"12345"
+    one, other = counted(near), counted(far)
     assert (one.written, other.received, other.written) == (5, 5, 0)
     assert one.remote == other.local
 
 
 @linux
-def test_that_the_other_end_closed_is_no_byte():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        near = socket.create_connection(server.getsockname())
-        far, _ = server.accept()
-        with near, far:
-            near.sendall(b"12345")
-            near.shutdown(socket.SHUT_WR)
-            assert far.recv(9) == b"12345" and far.recv(9) == b""
-            counts = {c.local: c for c in tcp_connections().values()}
-            assert counts[far.getsockname()].received == 5
+def test_that_the_other_end_closed_is_no_byte(near_and_far):
+    near, far = near_and_far
+    near.sendall(b"12345")
+    near.shutdown(socket.SHUT_WR)
+    assert far.recv(9) == b"12345" and far.recv(9) == b""
+    assert counted(far).received == 5
 
 
 # --- real ranks

@@ -161,7 +161,7 @@ def _returned(returned, waiting):
     if {_operation(state) for state in waiting} <= {"send", "recv"}:
         return (
             f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
-            f" for a message: each send needs a recv on the other side."
+            " for a message: each send needs a recv on the other side."
         )
     counts = {state.num_calls for state in returned}
     count = (
