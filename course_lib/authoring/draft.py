@@ -47,7 +47,9 @@ def add(notebook, exercise: str, plan: argparse.Namespace) -> None:
     ids = [cell.id for cell in notebook.cells]
     if f"answer-{name}" in ids:
         raise ValueError(f"{exercise} is there already")
-    last = max(n for n, id_ in enumerate(ids) if id_.startswith(("check-", "why-")))
+    # the first of a stage follows its set-up
+    before = ("setup", "check-", "why-")
+    last = max((n for n, id_ in enumerate(ids) if id_.startswith(before)), default=-1)
     notebook.cells[last + 1 : last + 1] = _cells(exercise, name, plan)
 
 
