@@ -1,0 +1,8 @@
+"""Exercise 8.1, in a rank: what is watched."""
+
+from course_lib.exercises.values import plain
+
+
+def observe(rank, world_size, answer, given):
+    """What `resolve_rank(rank, world_size)` returns; plain data."""
+    return {"returned": plain(answer(rank, world_size))}
