@@ -17,6 +17,7 @@ _HOMES = {
     "collective": "chunks",
     "all_reduces": "bills",
     "messages": "bills",
+    "nodes": "machines",
 }
 __all__ = list(_HOMES)
 
