@@ -14,7 +14,8 @@ from course_lib.scenes.lanes import arrows
 from course_lib.scenes.scene import WIDTH, Scene, several, switched
 from course_lib.text import listed, ranks_named, short
 
-_MOST_NODES, _MOST = 4, 24  # with more ranks the page would be too large
+_MOST_NODES, _MOST_GPUS = 4, 8
+_MOST = 24  # ranks: with more the page would be too large
 _BOX, _CARD, _CHIP, _PITCH = 156, 114, 48, 36
 _IN, _LANE, _OUT = -9, 6, 20  # of lines beside a GPU: from its left, from its right
 _ON, _BACK = 40, 30  # heights of lines to the next node, and back to the first
@@ -55,7 +56,7 @@ def nodes(count=(2, 1, 3, 4), *, per_node=(2, 4), gpus=None) -> Scene:
     all-reduce by one ring through all ranks, and in one on two levels (inside the
     nodes, between, inside), which is for nodes with as many GPUs each.
 
-    Errors: `UsageError` unless there are 1 to 4 nodes with at most 24 GPUs in all.
+    Errors: `UsageError` unless there are 1 to 4 nodes with 1 to 8 GPUs, 24 in all.
     """
     if gpus is not None:
         own = checked_gpus(gpus)
@@ -81,13 +82,14 @@ def _settings(grids):
 def checked_gpus(gpus) -> tuple[int, ...]:
     """The numbers of GPUs of the nodes.
 
-    Errors: `UsageError` unless they are 1 to 4 numbers from 1 on, at most 24 in all.
+    Errors: `UsageError` unless they are 1 to 4 numbers from 1 to 8, 24 in all.
     """
     fits = isinstance(gpus, list | tuple) and 1 <= len(gpus) <= _MOST_NODES
-    if not fits or any(type(g) is not int or g < 1 for g in gpus) or sum(gpus) > _MOST:
+    fits = fits and all(type(g) is int and 1 <= g <= _MOST_GPUS for g in gpus)
+    if not fits or sum(gpus) > _MOST:
         raise UsageError(
             f"cannot show nodes with {short(gpus)} GPUs: the figure has room for 1 to "
-            f"{_MOST_NODES} nodes with a GPU or more, {_MOST} in all, as gpus=[2, 2]"
+            f"{_MOST_NODES} nodes with 1 to {_MOST_GPUS} GPUs, {_MOST} in all: [2, 2]"
         )
     return tuple(gpus)
 
