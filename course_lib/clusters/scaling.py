@@ -89,39 +89,41 @@ class Network:
     algorithm: str | Algorithm = "chunked ring"
     flat: bool = False
 
-    def all_reduce(self, bytes: float, *, gpus: int) -> float:
+    def all_reduce(
+        self, bytes: float, *, gpus: int, in_node: int | None = None
+    ) -> float:
         """Seconds for tensors of so many bytes on each of so many GPUs.
 
-        Errors: `UsageError` for GPUs that do not fill nodes.
+        They fill their nodes, or `in_node` of them are in each, while the other GPUs
+        of a node do the same in groups of their own. Errors: `UsageError` for GPUs
+        that cannot be placed so.
         """
-        inner, nodes = self._levels(gpus)
+        inner, nodes = self._levels(gpus, in_node or min(gpus, self.gpus_per_node))
         inside, way = find_link(self.inside), find_algorithm(self.algorithm)
         if nodes == 1:
             ring = way if self.flat else find_algorithm("chunked ring")
             return ring.seconds(inner, bytes, link=inside)
+        share = (self.ports or self.gpus_per_node) / self.gpus_per_node
         between = find_link(self.between)
-        ports = self.ports or self.gpus_per_node
+        link = replace(between, bandwidth=between.bandwidth * share)
         if self.flat:
-            # rings side by side, one for each port, have a part of the tensor each
-            slowest = min(inside.bandwidth, between.bandwidth * ports)
-            latency = max(inside.latency, between.latency)
-            link = replace(between, bandwidth=slowest, latency=latency)
+            # rings side by side, one for each GPU of a node, have a part each
+            slowest = min(inside.bandwidth, link.bandwidth * inner)
+            latency = max(inside.latency, link.latency)
+            link = replace(link, bandwidth=slowest, latency=latency)
             return way.seconds(gpus, bytes, link=link)
-        link = replace(between, bandwidth=between.bandwidth * ports / inner)
         ring = find_algorithm("chunked ring").seconds(inner, bytes, link=inside)
         return ring + way.seconds(nodes, max(1, bytes / inner), link=link)
 
-    def _levels(self, gpus):
+    def _levels(self, gpus, inner):
         """GPUs in a node, and nodes."""
         size = self.gpus_per_node
-        if isinstance(gpus, int) and 1 <= gpus <= size:
-            return gpus, 1
-        if not isinstance(gpus, int) or gpus < 1 or gpus % size:
-            raise UsageError(
-                f"cannot place {gpus!r:.40} GPUs on nodes of {size}: use 1 to {size},"
-                f" or a multiple of {size}."
-            )
-        return size, gpus // size
+        if isinstance(gpus, int) and gpus >= 1 and inner <= size and not gpus % inner:
+            return inner, gpus // inner
+        raise UsageError(
+            f"cannot place {gpus!r:.40} GPUs on nodes of {size}: use 1 to {size}, or a"
+            f" multiple of {size}."
+        )
 
 
 @dataclass(frozen=True)
