@@ -36,14 +36,15 @@ by α and β that overlap with backward, what is exposed after it.
 
 On ranks of this machine, by gloo, one thread each. Measured in turn, {rounds} times in
 a launch: forward, backward and optimizer without DDP, on all ranks at the same time; a
-step of DDP; all-reduces of 4 KiB to 16 MiB. A time is the lower quartile, of the
-slowest rank. Four constants come from this: α and β, from the all-reduces; what DDP
-adds per byte of gradients, on one rank; and "drag", how much longer backward takes for
-each second of an all-reduce beside it, since both want the same cores. The last two are
-fitted to the network "{fitted}" alone, so its errors say nothing. Then the DDP steps of
-the others are predicted: their computation without DDP is measured, their
-communication is not. Of {launches} launches: median (smallest to largest). Errors are
-modelled ÷ measured − 1, in %. The goal is {goal:.0%}.
+step of DDP; all-reduces of 4 KiB to 16 MiB. A time of a launch is the lower quartile,
+of the slowest rank. Four constants come from the medians of {launches} launches: α and β,
+from the all-reduces; what DDP adds per byte of gradients, on one rank; and "drag", how
+much longer backward takes for each second of an all-reduce beside it, since both want
+the same cores. The last two are fitted to the network "{fitted}" alone. Then the DDP
+steps of the others are predicted: their computation without DDP is measured, their
+communication is not. Modelled is one number; beside it the DDP steps of all launches,
+median (smallest to largest). Errors are modelled ÷ measured − 1, in %. The goal is
+{goal:.0%}.
 """
 _CONSTANTS = ["α, µs", "β, ns per byte", "DDP adds, ns per byte", "drag"]
 _HEAD = ["network", "gradients", "buckets", "ranks", "plain, ms", "DDP, ms"]
@@ -165,17 +166,15 @@ def constants(times, sizes):
     return costs, {"added": added, "drag": drag}, wires
 
 
-def modelled(times, sizes):
-    """Constants of a launch, and modelled seconds by ranks and network."""
-    costs, fitted, wires = constants(times, sizes)
-    seconds = {
-        (name, n): predict(
-            step_of(times[n], name, sizes=sizes[name], **fitted), n, wires
-        ).seconds
-        for name in MODELS
+def medians(launches):
+    """Of each time by ranks the median of all launches."""
+    return {
+        n: {
+            name: statistics.median(times[n][name] for times in launches)
+            for name in launches[0][n]
+        }
         for n in RANKS
     }
-    return (costs.alpha, costs.beta, *fitted.values()), seconds
 
 
 def run(rounds: int | None = None) -> str:
@@ -199,22 +198,22 @@ _REPEATS = 20
 
 def describe(launches: list[dict], sizes: dict) -> str:
     """The report: what was fitted and predicted here, then the published curves."""
-    results = [modelled(times, sizes) for times in launches]
-    fitted = zip(*(values for values, _ in results))
-    scales = 1e6, 1e9, 1e9, 1
-    spreads = [
-        _spread([value * scale for value in column])
-        for column, scale in zip(fitted, scales)
-    ]
-    rows = [
-        _row(name, n, launches=launches, results=results, sizes=sizes[name])
-        for name in MODELS
-        for n in RANKS
-    ]
+    times = medians(launches)
+    costs, fitted, wires = constants(times, sizes)
+    numbers = 1e6 * costs.alpha, 1e9 * costs.beta, 1e9 * fitted["added"], fitted["drag"]
+    rows = []
+    for name in MODELS:
+        for n in RANKS:
+            step = step_of(times[n], name, sizes=sizes[name], **fitted)
+            model = predict(step, n, wires).seconds
+            plain = step_of(times[n], name, sizes=sizes[name]).compute
+            measured = [launch[n][name, "DDP"] for launch in launches]
+            cells = text.size(sum(sizes[name])), str(len(sizes[name])), str(n)
+            rows.append([_use(name), *cells, *_times(plain, measured, model)])
     counts = {"rounds": _REPEATS, "launches": len(launches)}
     parts = [
         _INTRODUCTION.format(fitted=FITTED, goal=GOAL, **counts),
-        report.table(_CONSTANTS, [spreads]),
+        report.table(_CONSTANTS, [[f"{number:.3g}" for number in numbers]]),
         report.table(_HEAD, rows),
         published(),
         report.conditions(),
@@ -222,19 +221,18 @@ def describe(launches: list[dict], sizes: dict) -> str:
     return "\n".join(parts)
 
 
-def _row(name, n, *, launches, results, sizes):
-    plain = [step_of(times[n], name, sizes=sizes).compute for times in launches]
-    measured = [times[n][name, "DDP"] for times in launches]
-    model = [seconds[name, n] for _, seconds in results]
-    errors = [one / other - 1 for one, other in zip(model, measured)]
+def _use(name):
+    return f"{name} ({'fitted' if name == FITTED else 'predicted'})"
+
+
+def _times(plain, measured, model):
+    """Cells: milliseconds, and errors beside the launches."""
+    errors = [model / time - 1 for time in measured]
     within = sum(abs(error) <= GOAL for error in errors)
-    use = "fitted" if name == FITTED else "predicted"
     return [
-        f"{name} ({use})",
-        text.size(sum(sizes)),
-        str(len(sizes)),
-        str(n),
-        *(_spread([1e3 * time for time in row]) for row in (plain, measured, model)),
+        f"{1e3 * plain:.3g}",
+        _spread([1e3 * time for time in measured]),
+        f"{1e3 * model:.3g}",
         _spread([round(100 * error) for error in errors]),
         f"{within} of {len(errors)}",
     ]
