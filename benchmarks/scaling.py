@@ -37,11 +37,11 @@ by α and β that overlap with backward, what is exposed after it.
 On ranks of this machine, by gloo, one thread each. Measured in turn, {rounds} times in
 a launch: forward, backward and optimizer without DDP, on all ranks at the same time; a
 step of DDP; all-reduces of 4 KiB to 16 MiB. A time of a launch is the lower quartile,
-of the slowest rank. Four constants come from the medians of {launches} launches: α and β,
-from the all-reduces; what DDP adds per byte of gradients, on one rank; and "drag", how
-much longer backward takes for each second of an all-reduce beside it, since both want
-the same cores. The last two are fitted to the network "{fitted}" alone. Then the DDP
-steps of the others are predicted: their computation without DDP is measured, their
+of the slowest rank. Four constants come from the medians of {launches} launches: α and
+β, from the all-reduces; what DDP adds per byte of gradients, on one rank; and "drag",
+how much longer backward takes for each second of an all-reduce beside it, since both
+want the same cores. The last two are fitted to the network "{fitted}" alone. Then the
+DDP steps of the others are predicted: their computation without DDP is measured, their
 communication is not. Modelled is one number; beside it the DDP steps of all launches,
 median (smallest to largest). Errors are modelled ÷ measured − 1, in %. The goal is
 {goal:.0%}.

@@ -36,16 +36,23 @@ class FakeCall(NamedTuple):
     bytes: int
     ranks: tuple[int, ...]
 
-
-class FakeCalls(list):
-    """The collectives of one rank, `FakeCall`s in their order."""
-
-    def seconds(self, network: Network) -> list[float]:
-        """What each takes, modelled: node 0 has the first ranks, and so on.
+    def seconds(self, network: Network) -> float:
+        """What it takes, modelled: node 0 has the first ranks, and so on.
 
         Errors: `UsageError` for a collective whose time is not modelled.
         """
-        return [_seconds(call, network) for call in self]
+        if self.name not in _PARTS:
+            raise UsageError(
+                f"cannot model the time of {self.name}: known are {', '.join(_PARTS)}."
+            )
+        nodes = Counter(rank // network.gpus_per_node for rank in self.ranks)
+        size, inner = len(self.ranks), max(nodes.values())
+        whole = network.all_reduce(self.bytes, gpus=size, in_node=inner)
+        return _PARTS[self.name] * whole
+
+
+class FakeCalls(list):
+    """The collectives of one rank, `FakeCall`s in their order."""
 
     def bytes(self, name: str = "") -> int:
         """Bytes of the whole tensors, of all collectives or of those of one name."""
@@ -53,10 +60,12 @@ class FakeCalls(list):
 
     def _rows(self):
         """Calls by name and ranks: how many, and their bytes together."""
-        groups = Counter((call.name, len(call.ranks)) for call in self)
-        for (name, ranks), count in groups.items():
-            own = (c.bytes for c in self if (c.name, len(c.ranks)) == (name, ranks))
-            yield name, f"{ranks:,}", f"{count:,}", size(sum(own))
+        totals = {}
+        for name, bytes, ranks in self:
+            count, total = totals.get((name, len(ranks)), (0, 0))
+            totals[name, len(ranks)] = count + 1, total + bytes
+        for (name, ranks), (count, total) in totals.items():
+            yield name, f"{ranks:,}", f"{count:,}", size(total)
 
     def __repr__(self):
         rows = (f"{n} {name} of {bytes}" for name, _, n, bytes in self._rows())
@@ -66,18 +75,6 @@ class FakeCalls(list):
         heads = "ranks", "calls", "bytes"
         caption = "collectives of one rank, counted; nothing travelled"
         return number_table(heads, self._rows(), caption=caption)
-
-
-def _seconds(call, network):
-    if call.name not in _PARTS:
-        raise UsageError(
-            f"cannot model the time of {call.name}: known are {', '.join(_PARTS)}."
-        )
-    nodes = Counter(rank // network.gpus_per_node for rank in call.ranks)
-    whole = network.all_reduce(
-        call.bytes, gpus=len(call.ranks), in_node=max(nodes.values())
-    )
-    return _PARTS[call.name] * whole
 
 
 @contextlib.contextmanager
@@ -131,8 +128,13 @@ class _Counted(TorchDispatchMode):
         group = _group(args) if space in _SPACES else None
         if group is None:
             return result
+        plain = name.replace("_", "")
+        known = (new for start, new in _NAMES.items() if plain.startswith(start))
+        results = result if isinstance(result, tuple) else (result,)
+        # the largest that is given or returned is the whole tensor
+        whole = max(map(_bytes, (*args, *results)))
         ranks = tuple(dist.get_process_group_ranks(group))
-        self.calls.append(FakeCall(_name(name), _size(args, result), ranks))
+        self.calls.append(FakeCall(next(known, name.strip("_")), whole, ranks))
         if name == "allreduce_":
             self.works.append(_Done(result[0]))  # DDP holds no reference
             return result[0], self.works[-1].boxed()
@@ -147,19 +149,6 @@ def _group(args):
     names = [arg for arg in args if isinstance(arg, str)]
     resolve = dist.distributed_c10d._resolve_process_group
     return resolve(names[-1]) if names else None
-
-
-def _name(operator):
-    """The collective that an operator such as `_allgather_base_` is."""
-    plain = operator.replace("_", "")
-    known = (name for start, name in _NAMES.items() if plain.startswith(start))
-    return next(known, operator.strip("_"))
-
-
-def _size(args, result):
-    """Bytes of the largest that is given or returned: the whole tensor."""
-    results = result if isinstance(result, tuple) else (result,)
-    return max(map(_bytes, (*args, *results)))
 
 
 def _bytes(value):

@@ -98,28 +98,29 @@ class Network:
         of a node do the same in groups of their own. Errors: `UsageError` for GPUs
         that cannot be placed so.
         """
-        inner, nodes = self._levels(gpus, in_node or min(gpus, self.gpus_per_node))
-        inside, way = find_link(self.inside), find_algorithm(self.algorithm)
+        inner, nodes = self._levels(gpus, in_node)
+        ring, way = find_algorithm("chunked ring"), find_algorithm(self.algorithm)
+        inside, between = find_link(self.inside), find_link(self.between)
         if nodes == 1:
-            ring = way if self.flat else find_algorithm("chunked ring")
-            return ring.seconds(inner, bytes, link=inside)
-        share = (self.ports or self.gpus_per_node) / self.gpus_per_node
-        between = find_link(self.between)
-        link = replace(between, bandwidth=between.bandwidth * share)
-        if self.flat:
-            # rings side by side, one for each GPU of a node, have a part each
-            slowest = min(inside.bandwidth, link.bandwidth * inner)
-            latency = max(inside.latency, link.latency)
-            link = replace(link, bandwidth=slowest, latency=latency)
-            return way.seconds(gpus, bytes, link=link)
-        ring = find_algorithm("chunked ring").seconds(inner, bytes, link=inside)
-        return ring + way.seconds(nodes, max(1, bytes / inner), link=link)
+            return (way if self.flat else ring).seconds(inner, bytes, link=inside)
+        share = between.bandwidth * (self.ports or self.gpus_per_node)
+        link = replace(between, bandwidth=share / self.gpus_per_node)
+        if not self.flat:
+            rings = ring.seconds(inner, bytes, link=inside)
+            return rings + way.seconds(nodes, max(1, bytes / inner), link=link)
+        # rings side by side, one for each GPU of a node, have a part each
+        slowest = min(inside.bandwidth, link.bandwidth * inner)
+        latency = max(inside.latency, link.latency)
+        link = replace(link, bandwidth=slowest, latency=latency)
+        return way.seconds(gpus, bytes, link=link)
 
-    def _levels(self, gpus, inner):
+    def _levels(self, gpus, in_node):
         """GPUs in a node, and nodes."""
         size = self.gpus_per_node
-        if isinstance(gpus, int) and gpus >= 1 and inner <= size and not gpus % inner:
-            return inner, gpus // inner
+        if isinstance(gpus, int) and gpus > 0:
+            inner = in_node or min(gpus, size)
+            if not gpus % inner:
+                return inner, gpus // inner
         raise UsageError(
             f"cannot place {gpus!r:.40} GPUs on nodes of {size}: use 1 to {size}, or a"
             f" multiple of {size}."
@@ -142,9 +143,10 @@ class Prediction:
     waiting: float
 
     def __repr__(self):
-        parts = f"compute {_time(self.compute)}, exposed {_time(self.exposed)}"
-        shown = f"{_time(self.seconds)} modelled: {parts}"
-        return f"<Prediction {many(self.gpus, 'GPU')}: {shown}>"
+        seconds, exposed = _time(self.seconds), _time(self.exposed)
+        return (
+            f"<Prediction {self.gpus:,} GPUs, modelled: {seconds}, {exposed} exposed>"
+        )
 
 
 def predict(step: TrainingStep, gpus: int, network: Network) -> Prediction:
@@ -190,9 +192,9 @@ class ScalingCurve:
     @property
     def speedup(self) -> dict[int, float]:
         """How many times as many samples per second as one GPU, by GPUs."""
-        many_batches = self.kind == "weak"
+        one, weak = self.one.seconds, self.kind == "weak"
         return {
-            at.gpus: self.one.seconds / at.seconds * (at.gpus if many_batches else 1)
+            at.gpus: one / at.seconds * (at.gpus if weak else 1)
             for at in self.predictions
         }
 
@@ -237,14 +239,10 @@ def strong(step: TrainingStep, gpus: Iterable[int], network: Network) -> Scaling
 
     Real GPUs lose speed as their batch shrinks; here they do not.
     """
-    rows = []
-    for count in gpus:
-        parts = {name: getattr(step, name) / count for name in _SHARED}
-        rows.append(predict(replace(step, **parts), count, network))
-    return ScalingCurve("strong", predict(step, 1, network), tuple(rows))
-
-
-_SHARED = "forward", "backward", "input"
+    names = "forward", "backward", "input"
+    parts = {n: {name: getattr(step, name) / n for name in names} for n in gpus}
+    rows = tuple(predict(replace(step, **parts[n]), n, network) for n in parts)
+    return ScalingCurve("strong", predict(step, 1, network), rows)
 
 
 @dataclass(frozen=True)
@@ -264,16 +262,14 @@ class Bills:
         return min(self.by_gpus, key=lambda gpus: self.by_gpus[gpus][::-1])
 
     def _repr_html_(self):
+        marks = {self.cheapest: "cheapest"}
+        marks[self.fastest] = "fastest"
         rows = (
-            (f"{gpus:,}", f"{hours:,.3g}", f"{price:,.0f}", self._mark(gpus))
+            (f"{gpus:,}", f"{hours:,.3g}", f"{price:,.0f}", marks.get(gpus, ""))
             for gpus, (hours, price) in self.by_gpus.items()
         )
-        heads = "hours", "price", ""
-        return number_table(heads, rows, caption="a training by GPUs, modelled")
-
-    def _mark(self, gpus):
-        names = {"fastest": self.fastest, "cheapest": self.cheapest}
-        return ", ".join(name for name, best in names.items() if best == gpus)
+        caption = "a training by GPUs, modelled"
+        return number_table(("hours", "price", ""), rows, caption=caption)
 
 
 def amdahl(serial: float, n: int) -> float:
