@@ -214,7 +214,7 @@ def test_the_fastest_number_of_gpus_is_seldom_the_cheapest():
 
 
 def sharded():
-    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(3)))
+    model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(3)))
     for layer in model:
         fully_shard(layer)
     return fully_shard(model)
@@ -222,15 +222,13 @@ def sharded():
 
 def test_fsdp_on_1024_ranks_moves_half_as_much_again_as_ddp():
     with fake_ranks(1024) as calls:
-        sharded()(torch.ones(1, 64)).sum().backward()
-    whole = 3 * 65 * 64 * 4
+        sharded()(torch.ones(1, 1024)).sum().backward()
+    whole = 3 * 1025 * 1024 * 4
     assert calls.bytes("all_gather") == 2 * whole
     assert calls.bytes("reduce_scatter") == whole
     assert {len(call.ranks) for call in calls} == {1024}
-    assert (
-        repr(calls)
-        == "<FakeCalls 6 all_gather of 99.8 kB; 3 reduce_scatter of 49.9 kB>"
-    )
+    told = "<FakeCalls 6 all_gather of 25.2 MB; 3 reduce_scatter of 12.6 MB>"
+    assert repr(calls) == told
     assert "<b>all_gather</b></td><td>1,024</td><td>6</td>" in calls._repr_html_()
     ddp = NETWORK.all_reduce(whole / 3, gpus=1024)
     times = [call.seconds(NETWORK) for call in calls]
