@@ -254,6 +254,10 @@ def test_a_group_of_one_rank_per_node_is_modelled_between_nodes():
     assert call.seconds(NETWORK) == RING.seconds(128, 1e6, link=SLOW)
     inside = FakeCall("reduce_scatter", 10**6, tuple(range(8)))
     assert inside.seconds(NETWORK) == RING.seconds(8, 1e6, link=FAST) / 2
+    trees = Network(8, FAST, SLOW, algorithm="binomial tree")
+    gather = FakeCall("all_gather", 10**6, call.ranks)
+    assert call.seconds(trees) != call.seconds(NETWORK)
+    assert gather.seconds(trees) == gather.seconds(NETWORK)
 
 
 def test_a_collective_without_a_model_is_named():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -39,7 +40,7 @@ class FakeCall(NamedTuple):
     def seconds(self, network: Network) -> float:
         """What it takes, modelled: node 0 has the first ranks, and so on.
 
-        Errors: `UsageError` for a collective whose time is not modelled.
+        All but all-reduces go round rings, whatever the network's algorithm. Errors: `UsageError` for a collective whose time is not modelled.
         """
         if self.name not in _PARTS:
             raise UsageError(
@@ -47,6 +48,8 @@ class FakeCall(NamedTuple):
             )
         nodes = Counter(rank // network.gpus_per_node for rank in self.ranks)
         size, inner = len(self.ranks), max(nodes.values())
+        if self.name != "all_reduce":
+            network = replace(network, algorithm="chunked ring")
         whole = network.all_reduce(self.bytes, gpus=size, in_node=inner)
         return _PARTS[self.name] * whole
 
