@@ -40,7 +40,8 @@ class FakeCall(NamedTuple):
     def seconds(self, network: Network) -> float:
         """What it takes, modelled: node 0 has the first ranks, and so on.
 
-        All but all-reduces go round rings, whatever the network's algorithm. Errors: `UsageError` for a collective whose time is not modelled.
+        All but all-reduces go round rings, whatever the network's algorithm. Errors:
+        `UsageError` for a collective whose time is not modelled.
         """
         if self.name not in _PARTS:
             raise UsageError(
