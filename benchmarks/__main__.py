@@ -15,6 +15,7 @@ from benchmarks import (
     published,
     recording,
     report,
+    scaling,
     scenes,
     virtual,
 )
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "meter": meter.run,
     "published": published.run,
     "recording": recording.run,
+    "scaling": scaling.run,
     "scenes": scenes.run,
     "virtual": virtual.run,
 }
@@ -69,6 +71,11 @@ SOURCES = {
         *("benchmarks/modelled.py", "benchmarks/trained.py"),
     ],
     "recording": ["course_lib/tracing/ranks.py", "course_lib/tracing/profiler.py"],
+    "scaling": [
+        *(f"course_lib/clusters/{name}.py" for name in ("scaling", "fake_ranks")),
+        "course_lib/accelerators/alpha_beta.py",
+        "benchmarks/published_scaling.csv",
+    ],
     # as lesson_times: the pages that are measured stand in the lessons
     "scenes": ["course_lib/scenes/scene.js", "course_lib/scenes/*.css"],
     "virtual": ["course_lib/accelerators/vgpu/*.py"],

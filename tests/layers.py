@@ -21,7 +21,16 @@ BASE = ("text", "errors", "stacks", "colors", "display", "data")
 # from the ground up: each may import what stands before it, and nothing behind it
 ORDER = (
     *BASE,
-    *("system", "accelerators", "tracing", "plots", "scenes", "launching", "studies"),
+    *(
+        "system",
+        "accelerators",
+        "tracing",
+        "plots",
+        "scenes",
+        "launching",
+        "studies",
+        "clusters",
+    ),
     *("exercises", "lessons", "checkup", "workspace", "authoring", "grading"),
     "__main__",
 )

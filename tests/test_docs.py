@@ -119,6 +119,34 @@ def test_how_well_alpha_and_beta_tell_an_all_reduce_stands_in_their_table():
     assert told("measurements", f"by the model {model[:-2]} times")
 
 
+def test_how_well_steps_on_many_gpus_are_modelled_stands_in_its_table():
+    text, _ = table("scaling")
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines()]
+    worst = max(abs(number(cells[7])) for cells in lines if "(predicted" in cells[0])
+    (drag,) = re.findall(r"^\| [\d.]+ \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$", text, re.M)
+    assert told("measurements", f"an error of at most {worst:.0f} % (the goal")
+    assert told("measurements", f"beside backward makes backward {drag} s longer")
+    (found, perfect) = re.findall(r"median error (\d+)%.*?(\d+) of (\d+)\s", text)
+    (median, within, points), (_, always, _) = found, perfect
+    assert told("measurements", f"Of {points} published efficiencies {within} are")
+    assert told("measurements", f"with a median error of {median} %. That")
+    assert told("measurements", f"100 % to all is within 15 % {always} times")
+    (vgg,) = (cells[2:4] for cells in lines if cells[0].startswith("VGG-16"))
+    bert, one_bucket = (
+        cells[2:4]
+        for cells in lines
+        if cells[0].startswith("BERT-base, float32") and cells[1] == "32"
+    )
+    shares = [share.replace("%", " %") for share in (*vgg, *bert, one_bucket[1])]
+    assert told(
+        "measurements", "512 GPUs {} were published, and {} modelled".format(*shares)
+    )
+    assert told(
+        "measurements", "32 GPUs {} were published, and {} modelled".format(*shares[2:])
+    )
+    assert told("measurements", f"With one bucket it is {shares[4]}.")
+
+
 def test_what_the_meter_adds_stands_in_its_table():
     few, many = (table("meter")[1][count][-1] for count in ("100", "1,000"))
     assert told("collectives", f"a launch with 100 messages takes {few} longer")

@@ -20,10 +20,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils import flop_counter
 
 from course_lib.accelerators.selection import devices
 from course_lib.accelerators.vgpu import VirtualTensor
+from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.launching.watchdog import responder
 from course_lib.scenes import interleaving
 from course_lib.tracing import flight_recorder, ranks
@@ -585,6 +587,22 @@ def recorded_calls(devs):
     assert (calls[0].number, calls[0].bytes, calls[0].backend) == (1, 12, "gloo")
 
 
+def fake_group(devs):
+    """Fake ranks have other ways: one of 1,024 cannot count its collectives."""
+    with fake_ranks(1024) as calls:
+        model = DistributedDataParallel(nn.Linear(2, 2))
+        model(torch.ones(1, 2)).sum().backward()
+        functional = torch.ops._c10d_functional
+        name = dist.group.WORLD.group_name
+        part = functional.all_gather_into_tensor(torch.ones(2), 1024, name)
+        functional.wait_tensor(part)
+    assert [call[:2] for call in calls[-2:]] == [
+        ("all_reduce", 24),
+        ("all_gather", 8192),
+    ]
+    assert calls[-1].ranks == tuple(range(1024)) and not dist.is_initialized()
+
+
 def messages(devs):
     """Sends and receives go another way than ProcessGroup's: a meter misses them."""
     assert {"send", "recv", "recv_anysource"} <= vars(dist.ProcessGroup).keys()
@@ -697,7 +715,15 @@ PROBES = {
         ),
         *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
         assigned_buckets,
-        *(messages, profiled_operators, optimizer_steps, cuda_memory, norms, modes),
+        *(
+            fake_group,
+            messages,
+            profiled_operators,
+            optimizer_steps,
+            cuda_memory,
+            norms,
+            modes,
+        ),
         unwrapped_modes,
         listed_schedules,
         *(pinned_memory, current_device, replaced_classes, lazy_parameters),
