@@ -1,0 +1,276 @@
+"""The agent of a launch on several nodes: an agent of torchrun for each, and the ranks.
+
+It speaks with the kernel as `agent` does. Each agent of torchrun starts a process of
+`entry` per rank; for that this agent forks the rank, with the variables and the host
+name that the process of `entry` was given. So torchrun decides who is which rank, and
+nobody waits for an import.
+"""
+
+import functools
+import ipaddress
+import os
+import secrets
+import select
+import selectors
+import socket
+import struct
+import sys
+import time
+import traceback
+
+from course_lib.launching import agent, entry, rank_process
+from course_lib.system import linux, namespaces, sockets
+from course_lib.text import many, signal_name
+
+HOW = ", one host name for all: this system allows no namespaces"
+_FIRST = ipaddress.IPv4Address("127.0.0.10")  # of node 0; 127.0.0.1 is localhost
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
+_GOODBYE = 2.0  # seconds that the agents of torchrun have to end when their ranks have
+_LINES = 15  # of what an agent wrote, in an error
+
+
+def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
+    """Run one launch in this freshly forked process, which ends here."""
+    ranks = {}
+    nodes = _Nodes(link, job, files=files, owner=owner, ranks=ranks)
+    agent.attend(link, ranks, nodes.run)
+
+
+def names(count: int) -> list[str]:
+    """The names of so many nodes, in an order that sorting keeps: node0, node1, …"""
+    width = len(str(count - 1))
+    return [f"node{number:0{width}}" for number in range(count)]
+
+
+class _Nodes:
+    """The nodes of one launch: their agents of torchrun, and the ranks of all."""
+
+    def __init__(self, link, job, *, files, owner, ranks):
+        self.link, self.owner, self.ranks = link, owner, ranks
+        _, *self.inputs = files  # without the socket for a store of our own
+        self.shares, self.named = job.pop("shares"), job.pop("named")
+        self.patience, self.gpus = job.pop("patience"), job.pop("gpus")
+        self.job, self.names = job, names(len(self.shares))
+        self.addresses = {n: str(_FIRST + k) for k, n in enumerate(self.names)}
+        self.channels, self.logs, self.agents = {}, {}, {}
+        self.done, self.waiting = set(), {}  # ranks that returned; processes of entry
+        self.events = selectors.DefaultSelector()
+
+    def run(self):
+        """Start the nodes, then serve them until the kernel closes the link."""
+        if not self._receive():
+            return
+        if not (self.named and _works(self.names[0], self.addresses)):
+            self.named = False
+            sockets.send(self.link, {"how": HOW})
+        name = f"course_lib-{secrets.token_hex(16)}"
+        with self.events, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            door.bind(f"\0{name}")
+            door.listen(self.job["world_size"])
+            self.door = door
+            self.events.register(door, selectors.EVENT_READ, self._open)
+            self._start(name)
+            until = time.monotonic() + self.patience
+            wait = functools.partial(self._left, until)
+            agent.watch(
+                self.events, self.link, owner=self.owner, ranks=self.ranks, wait=wait
+            )
+            if time.monotonic() >= until and self._left(until) == 0:
+                sockets.send(self.link, {"broken": self._late()})
+            self._part()
+
+    def _receive(self):
+        """Take in the files of all ranks and nodes; False if the kernel is gone."""
+        while len(self.channels) < self.job["world_size"]:
+            message, files = sockets.receive(self.link)
+            if message is None:
+                return False
+            if "node" in message:
+                (self.logs[message["node"]],) = files
+            elif "rank" in message:
+                self.channels[message["rank"]] = files
+        return True
+
+    def _start(self, name):
+        """Fork an agent of torchrun for each node."""
+        os.environ["LOGLEVEL"] = "INFO"  # read as it is imported, once for all of them
+        import torch.distributed.run  # noqa: F401
+
+        # bound before any of them starts, so that nobody else can take the port
+        store = socket.create_server((str(_FIRST), 0))
+        for node in range(len(self.shares)):
+            pid = self._fork(node, store, name=name)
+            end = self.agents[node] = os.pidfd_open(pid)
+            ended = functools.partial(self._ended, node, pid)
+            self.events.register(end, selectors.EVENT_READ, ended)
+        store.close()
+
+    def _fork(self, node, store, *, name):
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            os.dup2(self.logs[node], 1)
+            os.dup2(self.logs[node], 2)
+            for file in self._files():
+                os.close(file)
+            if self.named:
+                namespaces.become(self.names[node], self.addresses)
+            linux.die_with_parent()
+            _torchrun(self._arguments(node, store, name), store if node == 0 else None)
+            code = 0
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _arguments(self, node, store, name):
+        """The command line of torchrun on this node, without its first word."""
+        port, size = store.getsockname()[1], len(self.shares)
+        host, conf = self.names[0], []
+        if not self.named:
+            host = self.addresses[host]
+            conf = [f"--local-addr={self.addresses[self.names[node]]}"]
+            conf += [f"--rdzv-conf=is_host={int(node == 0)}"]
+        return [
+            f"--nnodes={size}",
+            f"--nproc-per-node={self.shares[node]}",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint={host}:{port}",
+            f"--rdzv-id=launch{os.getppid()}",
+            "--max-restarts=0",
+            *conf,
+            f"--log-dir={os.devnull}",  # else it makes a folder that stays
+            *(entry.__file__, name),
+        ]
+
+    def _files(self):
+        """The open files that are this agent's alone."""
+        channels = [file for files in self.channels.values() for file in files]
+        ends = [end for _, end in self.ranks.values()]
+        open_sockets = [self.link, self.door, *self.waiting.values()]
+        numbers = [sock.fileno() for sock in open_sockets]
+        mine = [self.owner, self.events.fileno(), *self.agents.values()]
+        return [*mine, *numbers, *channels, *self.logs.values(), *ends]
+
+    def _open(self):
+        """Fork a rank for the process of `entry` that asks for one."""
+        asking, _ = self.door.accept()
+        pid, user, _ = _CREDENTIALS.unpack(
+            asking.getsockopt(
+                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+            )
+        )
+        if user != os.getuid():
+            asking.close()
+            return
+        environ = _given(pid)
+        rank, node = int(environ["RANK"]), int(environ["GROUP_RANK"])
+        channel = self.channels.pop(rank)
+        self.waiting[rank] = asking
+        place = rank_process.Place(
+            rank, **self.job, environ=environ | self.gpus[node]
+        )
+        forked = agent.fork_rank(
+            place,
+            (*self.inputs, *channel),
+            unwanted=self._files(),
+            node=pid if self.named else None,
+        )
+        for file in channel:
+            os.close(file)
+        end = os.pidfd_open(forked)
+        self.ranks[rank] = forked, end
+        ended = functools.partial(self._returned, rank)
+        self.events.register(end, selectors.EVENT_READ, ended)
+        where = f"local rank {environ['LOCAL_RANK']} of {self.names[node]}"
+        sockets.send(self.link, {"rank": rank, "pid": forked, "place": where})
+
+    def _returned(self, rank):
+        """Report the end of a rank; what torchrun started for it ends after a return.
+
+        After a failure it does not: torchrun would stop the others, who are to be asked
+        where they are.
+        """
+        pid, end = self.ranks[rank]
+        self.events.unregister(end)
+        if agent.report(self.link, rank, pid) == 0:
+            self.done.add(rank)
+            self.waiting[rank].send(b"!")
+
+    def _ended(self, node, pid):
+        """True if an agent of torchrun has ended before the ranks."""
+        self.events.unregister(self.agents[node])
+        if len(self.done) == self.job["world_size"]:
+            return False
+        code = agent.exit_code(pid)
+        how = f"ended with exit code {code}" if code >= 0 else "was killed by "
+        how += signal_name(-code) if code < 0 else ""
+        text = f"{self.names[node]} is lost: its agent (torchrun) {how}"
+        sockets.send(self.link, {"broken": f"{text}.\n{self._last_words(node)}"})
+        return True
+
+    def _left(self, until):
+        """The seconds that the nodes still have to join; None once all have."""
+        if not self.channels:
+            return None
+        return max(0.0, until - time.monotonic())
+
+    def _late(self):
+        """Which nodes did not join, and what their agents wrote."""
+        begun = [len([r for r in self.ranks if self._node(r) == n]) for n in self.logs]
+        late = [node for node, share in enumerate(self.shares) if begun[node] < share]
+        who = ", ".join(self.names[node] for node in late)
+        words = "\n".join(map(self._last_words, late))
+        seconds = many(round(self.patience), "second")
+        return f"{who} never joined: no rank of it began in {seconds}.\n{words}"
+
+    def _node(self, rank):
+        """The node of a rank."""
+        return next(n for n in self.logs if rank < sum(self.shares[: n + 1]))
+
+    def _last_words(self, node):
+        text = os.pread(self.logs[node], 1 << 20, 0).decode(errors="replace")
+        lines = [f"{self.names[node]}: {line}" for line in text.splitlines()]
+        return "\n".join(lines[-_LINES:])
+
+    def _part(self):
+        """Let the agents of torchrun end by themselves, if all has gone well."""
+        if len(self.done) < self.job["world_size"]:
+            return
+        until = time.monotonic() + _GOODBYE
+        for end in self.agents.values():
+            select.select([end], [], [], max(0.0, until - time.monotonic()))
+
+
+def _works(host, addresses):
+    """True if a process may have a host name of its own: a child tries it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            namespaces.become(host, addresses)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _given(pid):
+    """The variables that torchrun set for a process."""
+    with open(f"/proc/{pid}/environ", errors="surrogateescape") as file:
+        pairs = (pair.partition("=") for pair in file.read().split("\0") if pair)
+        return {k: v for k, _, v in pairs if os.environ.get(k) != v}
+
+
+def _torchrun(arguments, store):
+    """Be `torchrun` with these arguments; the store of node 0 gets its socket."""
+    from torch.distributed import run
+    from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as c10d
+
+    if store:
+        c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=store.detach())
+    sys.argv = ["torchrun", *arguments]
+    run.main(arguments)
