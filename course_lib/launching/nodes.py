@@ -9,6 +9,7 @@ nobody waits for an import.
 import functools
 import ipaddress
 import os
+import re
 import secrets
 import select
 import selectors
@@ -20,13 +21,15 @@ import traceback
 
 from course_lib.launching import agent, entry, rank_process
 from course_lib.system import linux, namespaces, sockets
-from course_lib.text import many, signal_name
+from course_lib.text import signal_name
 
 HOW = ", one host name for all: this system allows no namespaces"
 _FIRST = ipaddress.IPv4Address("127.0.0.10")  # of node 0; 127.0.0.1 is localhost
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 _GOODBYE = 2.0  # seconds that the agents of torchrun have to end when their ranks have
 _LINES = 15  # of what an agent wrote, in an error
+_NOTE = re.compile(r"I\d{4} .*?\] ")  # how PyTorch begins a line that is no warning
+_ASKED = "Rendezvous'ing"  # an agent notes it when it asks to join
 
 
 def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
@@ -47,7 +50,8 @@ class _Nodes:
 
     def __init__(self, link, job, *, files, owner, ranks):
         self.link, self.owner, self.ranks = link, owner, ranks
-        _, *self.inputs = files  # without the socket for a store of our own
+        listener, *self.inputs = files
+        os.close(listener)  # the store is torchrun's
         self.shares, self.named = job.pop("shares"), job.pop("named")
         self.patience, self.gpus = job.pop("patience"), job.pop("gpus")
         self.job, self.names = job, names(len(self.shares))
@@ -160,9 +164,7 @@ class _Nodes:
         """Fork a rank for the process of `entry` that asks for one."""
         asking, _ = self.door.accept()
         pid, user, _ = _CREDENTIALS.unpack(
-            asking.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-            )
+            asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
         if user != os.getuid():
             asking.close()
@@ -171,9 +173,7 @@ class _Nodes:
         rank, node = int(environ["RANK"]), int(environ["GROUP_RANK"])
         channel = self.channels.pop(rank)
         self.waiting[rank] = asking
-        place = rank_process.Place(
-            rank, **self.job, environ=environ | self.gpus[node]
-        )
+        place = rank_process.Place(rank, **self.job, environ=environ | self.gpus[node])
         forked = agent.fork_rank(
             place,
             (*self.inputs, *channel),
@@ -210,7 +210,7 @@ class _Nodes:
         how = f"ended with exit code {code}" if code >= 0 else "was killed by "
         how += signal_name(-code) if code < 0 else ""
         text = f"{self.names[node]} is lost: its agent (torchrun) {how}"
-        sockets.send(self.link, {"broken": f"{text}.\n{self._last_words(node)}"})
+        sockets.send(self.link, {"broken": f"{text}.{self._last_words(node)}"})
         return True
 
     def _left(self, until):
@@ -221,21 +221,24 @@ class _Nodes:
 
     def _late(self):
         """Which nodes did not join, and what their agents wrote."""
-        begun = [len([r for r in self.ranks if self._node(r) == n]) for n in self.logs]
-        late = [node for node, share in enumerate(self.shares) if begun[node] < share]
+        first = [sum(self.shares[:node]) for node in self.logs]
+        late = [node for node in self.logs if first[node] in self.channels]
+        # those that asked to join wait for the others
+        late = [n for n in late if _ASKED not in self._log(n)] or late
         who = ", ".join(self.names[node] for node in late)
-        words = "\n".join(map(self._last_words, late))
-        seconds = many(round(self.patience), "second")
-        return f"{who} never joined: no rank of it began in {seconds}.\n{words}"
-
-    def _node(self, rank):
-        """The node of a rank."""
-        return next(n for n in self.logs if rank < sum(self.shares[: n + 1]))
+        words = "".join(map(self._last_words, late))
+        return f"{who} never joined: no rank began within {self.patience:g} s.{words}"
 
     def _last_words(self, node):
-        text = os.pread(self.logs[node], 1 << 20, 0).decode(errors="replace")
-        lines = [f"{self.names[node]}: {line}" for line in text.splitlines()]
-        return "\n".join(lines[-_LINES:])
+        """What an agent wrote last, as lines; of its notes only the newest."""
+        lines = [line for line in self._log(node).splitlines() if line.strip()]
+        matches = [(_NOTE.match(line), line) for line in lines]
+        notes = [line[match.end() :] for match, line in matches if match]
+        words = [line for match, line in matches if not match] or notes[-1:]
+        return "".join(f"\n{self.names[node]}: {word}" for word in words[-_LINES:])
+
+    def _log(self, node):
+        return os.pread(self.logs[node], 1 << 20, 0).decode(errors="replace")
 
     def _part(self):
         """Let the agents of torchrun end by themselves, if all has gone well."""
@@ -271,6 +274,7 @@ def _torchrun(arguments, store):
     from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as c10d
 
     if store:
-        c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=store.detach())
+        file = store.detach()
+        c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=file)
     sys.argv = ["torchrun", *arguments]
     run.main(arguments)

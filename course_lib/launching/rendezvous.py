@@ -36,7 +36,8 @@ def serve_store(port: int, listener: int):
 def use_store(port: int | None, ranks: int) -> None:
     """Let each `init_process_group` here meet the other ranks in the launch's store.
 
-    Without a `port` it is PyTorch's own, which torchrun serves. From the first group of all `ranks` on this rank can be asked where it is.
+    Without a `port` that is the store of torchrun. From the first group of all `ranks`
+    on this rank can be asked where it is.
     """
     # by name, because torch.distributed.rendezvous is a function of that module
     module = importlib.import_module("torch.distributed.rendezvous")

@@ -6,9 +6,11 @@ import socket
 
 from course_lib.system import linux
 
-_USER, _MOUNT, _HOST = 0x10000000, 0x00020000, 0x04000000  # CLONE_NEWUSER, NEWNS, NEWUTS
+# of sched.h: CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWUTS
+_USER, _MOUNT, _HOST = 0x10000000, 0x00020000, 0x04000000
 _KINDS = ("user", "uts", "mnt")  # the first one gives the right to enter the others
-_BIND, _PRIVATE, _DETACH = 0x1000, 0x44000, 2  # MS_BIND; MS_REC | MS_PRIVATE; MNT_DETACH
+# of mount.h: MS_BIND, MS_REC | MS_PRIVATE, MNT_DETACH
+_BIND, _PRIVATE, _DETACH = 0x1000, 0x44000, 2
 _HOSTS, _SPARE = b"/etc/hosts", b"/tmp"
 
 
