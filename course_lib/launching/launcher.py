@@ -43,7 +43,8 @@ def launch(
     torchrun, so `torch.distributed.init_process_group` needs nothing more. With
     `trace=True` the events of every rank are recorded, with `trace=range(3, 5)` those
     of training steps 3 and 4 (a step begins with the first forward after a backward).
-    After `timeout` seconds all ranks are stopped.
+    After `timeout` seconds all ranks are stopped. With `nodes=2` two agents of torchrun
+    start the ranks, each as a node of its own with a host name of its own (Linux).
 
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 

@@ -6,6 +6,7 @@ name that the process of `entry` was given. So torchrun decides who is which ran
 nobody waits for an import.
 """
 
+import contextlib
 import functools
 import ipaddress
 import os
@@ -79,7 +80,7 @@ class _Nodes:
             agent.watch(
                 self.events, self.link, owner=self.owner, ranks=self.ranks, wait=wait
             )
-            if time.monotonic() >= until and self._left(until) == 0:
+            if self._left(until) == 0:
                 sockets.send(self.link, {"broken": self._late()})
             self._part()
 
@@ -97,9 +98,6 @@ class _Nodes:
 
     def _start(self, name):
         """Fork an agent of torchrun for each node."""
-        os.environ["LOGLEVEL"] = "INFO"  # read as it is imported, once for all of them
-        import torch.distributed.run  # noqa: F401
-
         # bound before any of them starts, so that nobody else can take the port
         store = socket.create_server((str(_FIRST), 0))
         for node in range(len(self.shares)):
@@ -199,7 +197,8 @@ class _Nodes:
         self.events.unregister(end)
         if agent.report(self.link, rank, pid) == 0:
             self.done.add(rank)
-            self.waiting[rank].send(b"!")
+            with contextlib.suppress(OSError):  # somebody has killed it
+                self.waiting[rank].send(b"!")
 
     def _ended(self, node, pid):
         """True if an agent of torchrun has ended before the ranks."""
@@ -207,9 +206,9 @@ class _Nodes:
         if len(self.done) == self.job["world_size"]:
             return False
         code = agent.exit_code(pid)
-        how = f"ended with exit code {code}" if code >= 0 else "was killed by "
-        how += signal_name(-code) if code < 0 else ""
-        text = f"{self.names[node]} is lost: its agent (torchrun) {how}"
+        how = f"was killed by {signal_name(-code)}"
+        how = f"ended with exit code {code}" if code >= 0 else how
+        text = f"{self.names[node]} is lost: its agent of torchrun {how}"
         sockets.send(self.link, {"broken": f"{text}.{self._last_words(node)}"})
         return True
 
@@ -270,6 +269,7 @@ def _given(pid):
 
 def _torchrun(arguments, store):
     """Be `torchrun` with these arguments; the store of node 0 gets its socket."""
+    os.environ["LOGLEVEL"] = "INFO"  # read as torchrun is imported
     from torch.distributed import run
     from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as c10d
 

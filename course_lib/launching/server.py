@@ -53,7 +53,7 @@ class ForkServer:
         self.module, self.arguments = module, arguments
         self.environment, self._read = environment(**variables), _read_at_import()
         self.owner = os.getpid()
-        self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
+        self.log = _log()
         self.control, theirs = sockets.pair()
         with theirs:
             self.process = self._start(theirs)
@@ -144,17 +144,13 @@ class ForkedHost:
     """
 
     how = ""  # nothing to say: this is the quick way
+    agents = ()  # of torchrun, which takes no part
     _agent = "course_lib.launching.agent"
 
     def __init__(self, job: dict, files: list[int]):
         self.server, self.answered = current(), False
         with self._or_error():
             self.link = self.server.start(self._agent, job, files)
-
-    @property
-    def agents(self) -> list[str]:
-        """What the agents of torchrun wrote, for each node."""
-        return []
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
@@ -229,19 +225,23 @@ class NodesHost(ForkedHost):
         shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
         how = {"named": self.named, "patience": self.patience}
         super().__init__({**job, **how, "shares": shares, "gpus": gpus(shares)}, files)
-        self._logs = [open(os.memfd_create("course_lib log"), "rb") for _ in shares]
+        self._logs = [_log() for _ in shares]
         with self._or_error():
             for node, log in enumerate(self._logs):
                 sockets.send(self.link, {"node": node}, [log.fileno()])
 
-    @property
-    def agents(self) -> list[str]:
-        """What the agents of torchrun wrote, for each node."""
-        texts = []
+    def close(self) -> None:
+        """End all processes of the launch; then `agents` is what torchrun wrote."""
+        super().close()
         for log in self._logs:
-            log.seek(0)
-            texts.append(log.read().decode(errors="replace"))
-        return texts
+            with log:
+                log.seek(0)  # the place in it is that of those who wrote
+                self.agents = *self.agents, log.read().decode(errors="replace")
+        self._logs = []
+
+
+def _log():
+    return open(os.memfd_create("course_lib log"), "rb", buffering=0)
 
 
 def gpus(shares: list[int]) -> list[dict]:
