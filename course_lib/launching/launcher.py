@@ -78,7 +78,9 @@ def run(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
             results = launched.results()
             launched.close()  # here, where an interrupt of it is answered
             return results
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            # its frames may hold the link of an agent that nobody else knows yet
+            interrupt.__traceback__ = None
             raise LaunchInterrupted(launched.interrupted()) from None
         finally:
             launched.close()
