@@ -106,6 +106,15 @@ def test_without_namespaces_all_nodes_have_one_host_name_and_the_title_says_so(
     assert nodes.HOW in results.title
 
 
+def test_a_rank_has_the_variables_of_the_notebook_and_of_torchrun_alone(monkeypatch):
+    monkeypatch.setenv("MINE", "é=1")
+    before = {**os.environ}
+    (given,) = launch(lambda rank, world_size: {**os.environ}, world_size=1, nodes=1)
+    added = given.keys() - before.keys()
+    assert given["MINE"] == "é=1" and "LOGLEVEL" not in added
+    assert {"TORCHELASTIC_RUN_ID", "ROLE_RANK", *NAMES} <= added
+
+
 def test_a_launch_on_one_node_has_no_agents_of_torchrun():
     assert launch(lambda rank, world_size: "GROUP_RANK" in os.environ)[0] is False
 

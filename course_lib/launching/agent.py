@@ -17,7 +17,7 @@ import time
 import traceback
 
 from course_lib.launching import rank_process, rendezvous
-from course_lib.system import linux, namespaces, processes, sockets
+from course_lib.system import linux, processes, sockets
 
 _stores = []  # the store: to close it in order takes longer than to start a rank
 
@@ -65,11 +65,9 @@ def _run(link, job, *, files, owner, ranks):
             continue
         rank = message["rank"]
         ends = [end for _, end in ranks.values()]  # of the ranks before it
-        pid = fork_rank(
-            rank_process.Place(rank, **job),
-            (setup, body, *channel),
-            unwanted=(link.fileno(), owner, listener, *ends),
-        )
+        place = rank_process.Place(rank, **job)
+        be = functools.partial(rank_process.main, place, (setup, body, *channel))
+        pid = fork(be, unwanted=(link.fileno(), owner, listener, *ends))
         for file in channel:
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
@@ -82,24 +80,20 @@ def _run(link, job, *, files, owner, ranks):
         watch(events, link, owner=owner, ranks=ranks)
 
 
-def fork_rank(place: rank_process.Place, files, *, unwanted, node=None) -> int:
-    """Fork a rank that holds `files`, not the `unwanted` ones; its process comes back.
-
-    With `node` it has the host name of that process.
-    """
-    pid = os.fork()
+def fork(child, *, unwanted=()) -> int:
+    """Fork a process that closes the `unwanted` files, calls `child()` and ends."""
+    pid, code = os.fork(), 1
     if pid:
         return pid
     try:
         for file in unwanted:
             os.close(file)
-        if node:
-            namespaces.enter(node)
-        rank_process.main(place, files)
+        child()
+        code = 0
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(1)  # never to become a second agent
+        os._exit(code)  # never to become a second agent
 
 
 def watch(events, link: socket.socket, *, owner, ranks, wait=lambda: None) -> None:

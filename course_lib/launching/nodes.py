@@ -16,9 +16,7 @@ import select
 import selectors
 import socket
 import struct
-import sys
 import time
-import traceback
 
 from course_lib.launching import agent, entry, rank_process
 from course_lib.system import linux, namespaces, sockets
@@ -26,8 +24,8 @@ from course_lib.text import signal_name
 
 HOW = ", one host name for all: this system allows no namespaces"
 _FIRST = ipaddress.IPv4Address("127.0.0.10")  # of node 0; 127.0.0.1 is localhost
-_CREDENTIALS = struct.Struct("3i")  # process, user, group
 _GOODBYE = 2.0  # seconds that the agents of torchrun have to end when their ranks have
+_FILES = 4  # of a rank: for output, result, stacks, questions
 _LINES = 15  # of what an agent wrote, in an error
 _NOTE = re.compile(r"I\d{4} .*?\] ")  # how PyTorch begins a line that is no warning
 _ASKED = "Rendezvous'ing"  # an agent notes it when it asks to join
@@ -57,7 +55,7 @@ class _Nodes:
         self.patience, self.gpus = job.pop("patience"), job.pop("gpus")
         self.job, self.names = job, names(len(self.shares))
         self.addresses = {n: str(_FIRST + k) for k, n in enumerate(self.names)}
-        self.channels, self.logs, self.agents = {}, {}, {}
+        self.channels, self.logs, self.agents = {}, [], {}
         self.done, self.waiting = set(), {}  # ranks that returned; processes of entry
         self.events = selectors.DefaultSelector()
 
@@ -90,10 +88,9 @@ class _Nodes:
             message, files = sockets.receive(self.link)
             if message is None:
                 return False
-            if "node" in message:
-                (self.logs[message["node"]],) = files
-            elif "rank" in message:
-                self.channels[message["rank"]] = files
+            if "rank" in message:
+                self.channels[message["rank"]] = files[:_FILES]
+                self.logs += files[_FILES:]  # with the first rank of each node
         return True
 
     def _start(self, name):
@@ -101,33 +98,20 @@ class _Nodes:
         # bound before any of them starts, so that nobody else can take the port
         store = socket.create_server((str(_FIRST), 0))
         for node in range(len(self.shares)):
-            pid = self._fork(node, store, name=name)
+            be = functools.partial(self._be_agent, node, store, name)
+            pid = agent.fork(be, unwanted=self._files())
             end = self.agents[node] = os.pidfd_open(pid)
             ended = functools.partial(self._ended, node, pid)
             self.events.register(end, selectors.EVENT_READ, ended)
         store.close()
 
-    def _fork(self, node, store, *, name):
-        pid = os.fork()
-        if pid:
-            return pid
-        code = 1
-        try:
-            os.dup2(self.logs[node], 1)
-            os.dup2(self.logs[node], 2)
-            for file in self._files():
-                os.close(file)
-            if self.named:
-                namespaces.become(self.names[node], self.addresses)
-            linux.die_with_parent()
-            _torchrun(self._arguments(node, store, name), store if node == 0 else None)
-            code = 0
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+    def _be_agent(self, node, store, name):
+        os.dup2(self.logs[node], 1)
+        os.dup2(self.logs[node], 2)
+        if self.named:
+            namespaces.become(self.names[node], self.addresses)
+        linux.die_with_parent()
+        _torchrun(self._arguments(node, store, name), store if node == 0 else None)
 
     def _arguments(self, node, store, name):
         """The command line of torchrun on this node, without its first word."""
@@ -156,14 +140,13 @@ class _Nodes:
         open_sockets = [self.link, self.door, *self.waiting.values()]
         numbers = [sock.fileno() for sock in open_sockets]
         mine = [self.owner, self.events.fileno(), *self.agents.values()]
-        return [*mine, *numbers, *channels, *self.logs.values(), *ends]
+        return [*mine, *numbers, *channels, *ends]
 
     def _open(self):
         """Fork a rank for the process of `entry` that asks for one."""
         asking, _ = self.door.accept()
-        pid, user, _ = _CREDENTIALS.unpack(
-            asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
+        peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid, user, _ = struct.unpack("3i", peer)
         if user != os.getuid():
             asking.close()
             return
@@ -172,12 +155,9 @@ class _Nodes:
         channel = self.channels.pop(rank)
         self.waiting[rank] = asking
         place = rank_process.Place(rank, **self.job, environ=environ | self.gpus[node])
-        forked = agent.fork_rank(
-            place,
-            (*self.inputs, *channel),
-            unwanted=self._files(),
-            node=pid if self.named else None,
-        )
+        files, host = (*self.inputs, *channel), pid if self.named else None
+        be = functools.partial(_be_rank, place, files, host)
+        forked = agent.fork(be, unwanted=[*self._files(), *self.logs])
         for file in channel:
             os.close(file)
         end = os.pidfd_open(forked)
@@ -220,8 +200,8 @@ class _Nodes:
 
     def _late(self):
         """Which nodes did not join, and what their agents wrote."""
-        first = [sum(self.shares[:node]) for node in self.logs]
-        late = [node for node in self.logs if first[node] in self.channels]
+        numbers = range(len(self.shares))
+        late = [n for n in numbers if sum(self.shares[:n]) in self.channels]
         # those that asked to join wait for the others
         late = [n for n in late if _ASKED not in self._log(n)] or late
         who = ", ".join(self.names[node] for node in late)
@@ -248,16 +228,23 @@ class _Nodes:
             select.select([end], [], [], max(0.0, until - time.monotonic()))
 
 
+def _be_rank(place, files, host):
+    """Be a rank, with the host name of the process `host`, if that has its own."""
+    if host:
+        namespaces.enter(host)
+    rank_process.main(place, files)
+
+
 def _works(host, addresses):
     """True if a process may have a host name of its own: a child tries it."""
-    pid = os.fork()
-    if pid == 0:
-        try:
+
+    def child():
+        with contextlib.suppress(OSError):
             namespaces.become(host, addresses)
             os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitpid(pid, 0)[1] == 0
+        os._exit(1)
+
+    return os.waitpid(agent.fork(child), 0)[1] == 0
 
 
 def _given(pid):
@@ -276,5 +263,5 @@ def _torchrun(arguments, store):
     if store:
         file = store.detach()
         c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=file)
-    sys.argv = ["torchrun", *arguments]
+    del os.environ["LOGLEVEL"]  # the ranks get what is set here
     run.main(arguments)

@@ -223,21 +223,24 @@ class NodesHost(ForkedHost):
     def __init__(self, job: dict, files: list[int]):
         nodes = job.pop("nodes")
         shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
-        how = {"named": self.named, "patience": self.patience}
-        super().__init__({**job, **how, "shares": shares, "gpus": gpus(shares)}, files)
-        self._logs = [_log() for _ in shares]
-        with self._or_error():
-            for node, log in enumerate(self._logs):
-                sockets.send(self.link, {"node": node}, [log.fileno()])
+        how = {"named": self.named, "patience": self.patience, "gpus": gpus(shares)}
+        # by the first rank of the node
+        self._logs = {sum(shares[:node]): _log() for node in range(nodes)}
+        super().__init__({**job, **how, "shares": shares}, files)
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Have a rank started; `channel` holds the files for output, result, stacks."""
+        logs = [self._logs[rank].fileno()] if rank in self._logs else []
+        super().start_rank(rank, [*channel, *logs])
 
     def close(self) -> None:
         """End all processes of the launch; then `agents` is what torchrun wrote."""
         super().close()
-        for log in self._logs:
+        for log in self._logs.values():
             with log:
                 log.seek(0)  # the place in it is that of those who wrote
                 self.agents = *self.agents, log.read().decode(errors="replace")
-        self._logs = []
+        self._logs = {}
 
 
 def _log():
