@@ -149,6 +149,6 @@ server.NodesHost.patience = 0.3
 now()
 cl.launch(rank_of, nodes=2)"""
     text = failed(kernel, cell)
-    kernel.run("del server.NodesHost.patience; server.NodesHost.patience = 60.0")
+    kernel.run("server.NodesHost.patience = 60.0")
     assert "never joined: no rank began within 0.3 s" in text
     assert launches(kernel)
