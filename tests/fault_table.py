@@ -1,6 +1,7 @@
 """The table of docs/faults.md: which of its rows the tests caused, and which passed.
 
-A test is entered by `@pytest.mark.fault(row, "what it causes")`.
+A test is entered by `@pytest.mark.fault(row, "what it causes")`, one of the column for
+two nodes with `nodes=2` as well.
 """
 
 from collections import Counter, defaultdict
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROWS = 10
+ROWS = 11
 _collected = pytest.StashKey[dict]()
 
 
@@ -17,6 +18,7 @@ class Fault(NamedTuple):
 
     row: int
     what: str
+    nodes: int | None = None
 
 
 def case(row, what, *values):
@@ -30,7 +32,7 @@ def collect(config, items):
     for item in items:
         mark = item.get_closest_marker("fault")
         if mark:
-            faults[item.nodeid] = Fault(*mark.args)
+            faults[item.nodeid] = Fault(*mark.args, **mark.kwargs)
             item.add_marker("faults")
     # a worker tells it to the process that writes the summary
     if hasattr(config, "workeroutput"):
@@ -58,19 +60,25 @@ def lines(faults, outcomes):
 
     A row passes when all that this machine can cause passed; what it cannot is named.
     """
-    rows = defaultdict(list)
+    rows, nodes = defaultdict(list), defaultdict(list)
     for test, fault in faults.items():
-        rows[fault.row].append((fault.what, outcomes.get(test, "not run")))
-    whole = sum(
-        {end for _, end in ends} - {"skipped"} == {"passed"} for ends in rows.values()
-    )
+        end = (fault.what, outcomes.get(test, "not run"))
+        for table in (rows, nodes) if fault.nodes else (rows,):
+            table[fault.row].append(end)
     count = Counter(outcomes.values())
     caused = len(faults) - count["skipped"]
-    head = f"{whole} of {ROWS} rows, {count['passed']} of {caused} faults passed"
+    head = f"{_whole(rows)} of {ROWS} rows, {count['passed']} of {caused} faults passed"
+    head += f"; on two nodes {_whole(nodes)} of {len(nodes)} rows" if nodes else ""
     yield f"fault table: {head}"
     for row, ends in sorted(rows.items()):
         if missing := _missing(ends):
             yield f"  row {row}: {missing}"
+
+
+def _whole(rows):
+    """How many of the rows passed."""
+    ways = ({end for _, end in ends} for ends in rows.values())
+    return sum(each - {"skipped"} == {"passed"} for each in ways)
 
 
 def _missing(ends):

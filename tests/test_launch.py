@@ -470,11 +470,6 @@ def test_reserved_names_are_refused_as_parameters():
         launch(train, 3)
 
 
-def test_several_nodes_are_refused_for_now():
-    with pytest.raises(UsageError, match="nodes"):
-        launch(lambda rank, world_size: rank, nodes=2)
-
-
 @pytest.mark.parametrize("timeout", [0, -1])
 def test_a_timeout_must_be_positive(timeout):
     with pytest.raises(UsageError, match="seconds above 0"):

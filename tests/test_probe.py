@@ -95,6 +95,17 @@ def test_a_rank_whose_socket_is_gone_ends_all_the_same(rank, probe):
     rank.farewell()
 
 
+def test_a_rank_that_ends_while_it_is_asked_is_not_waited_for(probe):
+    probe._theirs.sendall(b"\n")
+    probe.ask()
+    assert probe.waits
+    probe.given()  # its own end was the last one
+    probe.listen()
+    assert probe.gone and not probe.waits
+    probe.ask()
+    assert not probe.waits
+
+
 def test_a_garbled_answer_is_none(probe):
     probe._theirs.sendall(b"\n[[1, 2\n")
     probe.listen()

@@ -551,6 +551,16 @@ def store(devs):
     assert "master_listen_fd" in dist.TCPStore.__init__.__doc__
 
 
+def store_of_nodes(devs):
+    """torchrun makes the store where nodes meet elsewhere, or its main takes no command
+    line: launches on several nodes do not start, or somebody else takes their port."""
+    name = "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend"
+    module = importlib.import_module(name)
+    assert "store = TCPStore(" in inspect.getsource(module._create_tcp_store)
+    run = importlib.import_module("torch.distributed.run")
+    assert list(inspect.signature(run.main).parameters) == ["args"]
+
+
 def groups(devs):
     """torch.distributed keeps its groups elsewhere: a rank that is asked where it is
     does not answer."""
@@ -713,7 +723,8 @@ PROBES = {
             names_of_operators,
             storage_keys,
         ),
-        *(compiler_rules, rendezvous, store, groups, kinds_of_work, recorded_calls),
+        *(compiler_rules, rendezvous, store, store_of_nodes),
+        *(groups, kinds_of_work, recorded_calls),
         assigned_buckets,
         *(
             fake_group,

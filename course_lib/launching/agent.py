@@ -7,6 +7,7 @@ reason, all are killed.
 """
 
 import contextlib
+import functools
 import os
 import selectors
 import signal
@@ -23,7 +24,16 @@ _stores = []  # the store: to close it in order takes longer than to start a ran
 
 def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
     """Run one launch in this freshly forked process, which ends here."""
-    ranks, born = {}, time.time()
+    ranks = {}
+    attend(link, ranks, lambda: _run(link, job, files=files, owner=owner, ranks=ranks))
+
+
+def attend(link: socket.socket, ranks: dict, run) -> None:
+    """Be the agent: call `run()`, then end all processes that were started, and this.
+
+    `ranks` holds number: (process, pidfd) of each rank, as soon as it is forked.
+    """
+    born = time.time()
     try:
         os.setsid()
         linux.adopt_orphans()
@@ -31,7 +41,7 @@ def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> Non
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         linux.meet_without_files()  # so will the ranks
         sys.breakpointhook = sys.__breakpointhook__  # a kernel's is its debugger's
-        _run(link, job, files=files, owner=owner, ranks=ranks)
+        run()
     except BaseException:
         sockets.send(link, {"broken": traceback.format_exc()[-8000:]})
     finally:
@@ -53,51 +63,79 @@ def _run(link, job, *, files, owner, ranks):
         if "signal" in message:
             _signal(ranks, message)
             continue
-        rank, pid = message["rank"], os.fork()
-        if pid == 0:
-            try:
-                ends = [end for _, end in ranks.values()]  # of the ranks before it
-                for file in (link.detach(), owner, listener, *ends):
-                    os.close(file)
-                rank_process.main(
-                    rank_process.Place(rank, **job), (setup, body, *channel)
-                )
-            finally:
-                os._exit(1)  # never to become a second agent
+        rank = message["rank"]
+        ends = [end for _, end in ranks.values()]  # of the ranks before it
+        place = rank_process.Place(rank, **job)
+        be = functools.partial(rank_process.main, place, (setup, body, *channel))
+        pid = fork(be, unwanted=(link.fileno(), owner, listener, *ends))
         for file in channel:
             os.close(file)
         ranks[rank] = pid, os.pidfd_open(pid)
         sockets.send(link, {"rank": rank, "pid": pid})
     _stores.append(rendezvous.serve_store(job["port"], listener))
-    _watch(link, owner, ranks)
-
-
-def _watch(link, owner, ranks):
-    """Report ends and pass on signals until the kernel is gone or closes the link."""
     with selectors.DefaultSelector() as events:
-        events.register(link, selectors.EVENT_READ, "link")
-        events.register(owner, selectors.EVENT_READ, "owner")
-        for rank, (pid, ended) in ranks.items():
-            events.register(ended, selectors.EVENT_READ, (rank, pid))
-        while True:
-            for key, _ in events.select():
-                if key.data == "owner":
-                    return
-                if key.data == "link":
-                    message, _ = sockets.receive(link)
-                    if message is None:
-                        return
-                    _signal(ranks, message)
-                else:
-                    events.unregister(key.fileobj)
-                    _report(link, *key.data)
+        for rank, (_, ended) in ranks.items():
+            hear = functools.partial(_end, link, rank, events=events, ranks=ranks)
+            events.register(ended, selectors.EVENT_READ, hear)
+        watch(events, link, owner=owner, ranks=ranks)
 
 
-def _report(link, rank, pid):
+def fork(child, *, unwanted=()) -> int:
+    """Fork a process that closes the `unwanted` files, calls `child()` and ends."""
+    pid, code = os.fork(), 1
+    if pid:
+        return pid
+    try:
+        for file in unwanted:
+            os.close(file)
+        child()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)  # never to become a second agent
+
+
+def watch(events, link: socket.socket, *, owner, ranks, wait=lambda: None) -> None:
+    """Call what `events` hold as it happens, and pass on signals to the ranks.
+
+    Until one returns True, the kernel is gone or closes the link, or nothing happened
+    for `wait()` seconds.
+    """
+    events.register(link, selectors.EVENT_READ, lambda: _hear(link, ranks))
+    events.register(owner, selectors.EVENT_READ, lambda: True)
+    while happened := events.select(wait()):
+        for key, _ in happened:
+            if key.data():
+                return
+
+
+def _hear(link, ranks):
+    """Do what the kernel says; True if it says no more."""
+    message, _ = sockets.receive(link)
+    if message is None:
+        return True
+    _signal(ranks, message)
+
+
+def _end(link, rank, *, events, ranks):
+    pid, ended = ranks[rank]
+    events.unregister(ended)
+    report(link, rank, pid)
+
+
+def report(link: socket.socket, rank: int, pid: int) -> int:
+    """Tell the kernel how a rank ended; the exit code comes back."""
+    code = exit_code(pid)
+    sockets.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
+    return code
+
+
+def exit_code(pid: int) -> int:
+    """How a child that has ended did so: negative for a signal."""
     # the process stays a zombie until the end, so that its number is not used again
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
-    sockets.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
+    return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
 
 def _signal(ranks, message):

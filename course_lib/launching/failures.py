@@ -36,12 +36,16 @@ _LITTLE = 1 << 20  # bytes free
 
 @dataclass(frozen=True)
 class RankExit:
-    """How one rank ended: exit code (negative: the signal), when, and what it wrote."""
+    """How one rank ended: exit code (negative: the signal), when, and what it wrote.
+
+    `place` is which local rank of which node it was, of several.
+    """
 
     rank: int
     code: int
     at: float  # seconds on the machine's monotonic clock
     record: dict = field(default_factory=dict)
+    place: str = ""
 
     @property
     def status(self) -> str:
@@ -99,7 +103,8 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
     if len(states) == 1:
         what = what.replace(_SHAPES, "")
-    lines = [f"rank {end.rank} of {len(states)} {what}"]
+    where = f" ({end.place})" if end.place else ""
+    lines = [f"rank {end.rank} of {len(states)}{where} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
     lines += ["", *_same(end, ends), *_others(states, name), *advice(_reason(end))]

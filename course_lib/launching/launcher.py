@@ -43,7 +43,8 @@ def launch(
     torchrun, so `torch.distributed.init_process_group` needs nothing more. With
     `trace=True` the events of every rank are recorded, with `trace=range(3, 5)` those
     of training steps 3 and 4 (a step begins with the first forward after a backward).
-    After `timeout` seconds all ranks are stopped.
+    After `timeout` seconds all ranks are stopped. With `nodes=2` two agents of torchrun
+    start the ranks, each as a node of its own with a host name of its own (Linux).
 
     `results[rank]` is what that rank returned (tensors arrive on the CPU).
 
@@ -77,7 +78,9 @@ def run(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
             results = launched.results()
             launched.close()  # here, where an interrupt of it is answered
             return results
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            # its frames may hold the link of an agent that nobody else knows yet
+            interrupt.__traceback__ = None
             raise LaunchInterrupted(launched.interrupted()) from None
         finally:
             launched.close()
@@ -98,7 +101,7 @@ class _Launch:
     def __init__(self, request, *, quiet, tick):
         self.request, self.quiet, self.tick = request, quiet, tick
         self.name, self.world_size = request.name, request.world_size
-        self.ends, self.host = {}, None
+        self.ends, self.host, self.places, self.agents = {}, None, {}, ()
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
         self.watchdog = Watchdog(lambda: self._step(0.01))
@@ -116,9 +119,11 @@ class _Launch:
             "port": self.listener.getsockname()[1],
             "trace": [*trace] if isinstance(trace, range) else trace,
         }
+        if self.request.nodes:
+            job["nodes"] = self.request.nodes
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
-        start_host = _host()
-        self.title = describe(self.world_size) + start_host.how
+        start_host = _host(self.request.nodes)
+        self.title = describe(self.world_size, self.request.nodes) + start_host.how
         # first, because an interrupt from here on is told on the screen
         how = {"quiet": self.quiet, "tick": self.tick}
         self.screen = Screen(self.world_size, self.title, **how)
@@ -160,6 +165,8 @@ class _Launch:
 
     def _spent(self, timeout):
         """Seconds since the ranks began, of a check without those it lacked a core."""
+        if self.request.nodes and len(self.places) < self.world_size:
+            return 0.0  # the nodes have a limit of their own
         seconds = time.monotonic() - self.since
         if self.request.own_time and timeout < seconds < _MOST * timeout:
             seconds -= processes.starved(self.watchdog.pids.values())
@@ -177,8 +184,11 @@ class _Launch:
         for message in self.host.news():
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
+            elif "how" in message:
+                self.title = self.screen.title = self.title + message["how"]
             else:
                 self.watchdog.pids[message["rank"]] = message["pid"]
+                self.places[message["rank"]] = message.get("place", "")
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -195,7 +205,7 @@ class _Launch:
             record = {"status": "returned"}  # the value is read when all have ended
         else:
             record = _load(self.written[rank])
-        self.ends[rank] = failures.RankExit(rank, code, at, record)
+        self.ends[rank] = failures.RankExit(rank, code, at, record, self.places[rank])
 
     def _failed(self):
         """How the ranks ended that have failed."""
@@ -257,6 +267,7 @@ class _Launch:
             trace=self._merged(records, disturbed),
             meter=_metered(records),
             title=f"{self.title}, {self.screen.state}",
+            agents=self.agents,
         )
 
     def _merged(self, records, disturbed):
@@ -279,7 +290,7 @@ class _Launch:
         """End all processes of the launch, then take in what they still wrote."""
         if self.host:
             self.host.close()
-            self.host = None
+            self.agents, self.host = self.host.agents, None
             for rank, pipe in enumerate(self.pipes):
                 while data := pipe.read(1 << 16):
                     self.screen.feed(rank, data)
@@ -293,9 +304,10 @@ def _metered(records):
     return result
 
 
-def describe(world_size: int) -> str:
+def describe(world_size: int, nodes: int | None = None) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
     count, gpus = many(world_size, "rank"), torch.cuda.device_count()
+    count += f" of {many(nodes, 'node')}" if nodes else ""
     if gpus >= world_size:
         return f"{count}, one GPU each"
     why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
@@ -316,8 +328,12 @@ def _disturbance(records):
     return f"; disturbed: rank {rank} had no core for {share} of its time"
 
 
-def _host():
+def _host(nodes):
     """What starts the ranks on this system."""
+    if nodes:
+        from course_lib.launching.server import NodesHost
+
+        return NodesHost
     if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
         from course_lib.launching.server import ForkedHost
 

@@ -35,12 +35,16 @@ _forgotten = []
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank stands: its number among how many, store port, what to record."""
+    """Where a rank stands: its number among how many, store port, what to record.
+
+    Under torchrun `environ` holds the variables that it set, and the store is its own.
+    """
 
     rank: int
     world_size: int
     port: int
     trace: bool | list[int] = False  # all, or these training steps
+    environ: dict | None = None
 
 
 def main(place: Place, files: tuple[int, ...]) -> None:
@@ -236,11 +240,7 @@ def _text(error):
 
 def _surround(place, setup):
     """Take on the notebook's environment, folder, paths, sources; then be this rank."""
-    rank, size = str(place.rank), str(place.world_size)
-    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
-    variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
-    _take_on(setup["environ"] | variables)
+    _take_on(setup["environ"] | _variables(place))
     tempfile.tempdir = None  # the server may have looked up another
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     loopback = "lo" if sys.platform == "linux" else "lo0"
@@ -255,11 +255,21 @@ def _surround(place, setup):
     scatter_seeds()
     if host.rank_threads() > 1:
         _use_threads(host.rank_threads())
-    rendezvous.use_store(place.port, place.world_size)
+    port = None if place.environ else place.port
+    rendezvous.use_store(port, place.world_size)
     rendezvous.begin_together()
     rendezvous.count_from_here()
     rendezvous.keep_groups()
     rendezvous.show_waits()
+
+
+def _variables(place):
+    """Those that torchrun sets, and that it has set for a rank of several nodes."""
+    rank, size = str(place.rank), str(place.world_size)
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
+    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
+    return variables | (place.environ or {})
 
 
 def _use_threads(count):

@@ -33,21 +33,26 @@ def serve_store(port: int, listener: int):
     )
 
 
-def use_store(port: int, ranks: int) -> None:
+def use_store(port: int | None, ranks: int) -> None:
     """Let each `init_process_group` here meet the other ranks in the launch's store.
 
-    From the first group of all `ranks` on this rank can be asked where it is.
+    Without a `port` that is the store of torchrun. From the first group of all `ranks`
+    on this rank can be asked where it is.
     """
     # by name, because torch.distributed.rendezvous is a function of that module
     module = importlib.import_module("torch.distributed.rendezvous")
-    turns = {}
+    turns, usual = {}, module._create_c10d_store
 
     def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
         if world_size == ranks:  # else others take part, of which we know nothing
             responder.start(timeout.total_seconds())
         # a prefix per turn: a second init in one process would read the first's keys
         turn = next(turns.setdefault(asked_port, itertools.count()))
-        store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
+        if port is None:
+            place = (hostname, asked_port, rank, world_size, timeout)
+            store = usual(*place, *rest, **options)
+        else:
+            store = TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
         return PrefixStore(f"{asked_port}/{turn}", store)
 
     module._create_c10d_store = create

@@ -12,11 +12,14 @@ class Results(Sequence):
 
     `output[rank]` is the text that the rank wrote, `seconds[rank]` how long its
     function ran, `trace` the recorded events (None without `trace=True`), `meter` what
-    it sent: messages, bytes, rounds.
+    it sent: messages, bytes, rounds. `agents[node]` is what torchrun's agent of that
+    node wrote (empty without `nodes=`).
     """
 
-    def __init__(self, values, *, output, seconds, trace=None, meter=None, title=""):
-        self._values, self.title = list(values), title
+    def __init__(
+        self, values, *, output, seconds, trace=None, meter=None, title="", agents=()
+    ):
+        self._values, self.title, self.agents = list(values), title, list(agents)
         self.output, self.seconds, self.trace = output, seconds, trace
         self.meter = meter or Meter(len(self._values))
 

@@ -6,6 +6,7 @@ would hang in the first parallel operator.
 
 import atexit
 import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -30,7 +31,7 @@ _VARIABLES = {
     "RES_OPTIONS": "timeout:1 attempts:1",  # c10d asks a name server about 127.0.0.1
     "MPLBACKEND": "agg",
 }
-_FORKSERVER, _AGENT = "course_lib.launching.forkserver", "course_lib.launching.agent"
+_FORKSERVER = "course_lib.launching.forkserver"
 # what `python -c` runs: `main` of a module of the package, with arguments
 START = (
     f"import importlib, sys; sys.path[0] = {str(Path(__file__).parents[2])!r}; "
@@ -52,7 +53,7 @@ class ForkServer:
         self.module, self.arguments = module, arguments
         self.environment, self._read = environment(**variables), _read_at_import()
         self.owner = os.getpid()
-        self.log = open(os.memfd_create("course_lib server log"), "rb", buffering=0)
+        self.log = _log()
         self.control, theirs = sockets.pair()
         with theirs:
             self.process = self._start(theirs)
@@ -143,11 +144,13 @@ class ForkedHost:
     """
 
     how = ""  # nothing to say: this is the quick way
+    agents = ()  # of torchrun, which takes no part
+    _agent = "course_lib.launching.agent"
 
     def __init__(self, job: dict, files: list[int]):
         self.server, self.answered = current(), False
         with self._or_error():
-            self.link = self.server.start(_AGENT, job, files)
+            self.link = self.server.start(self._agent, job, files)
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
@@ -208,6 +211,53 @@ class ForkedHost:
             with contextlib.suppress(TimeoutError):
                 while sockets.receive(self.link)[0] is not None:
                     pass
+
+
+class NodesHost(ForkedHost):
+    """The ranks of a launch on several nodes, each with an agent of torchrun."""
+
+    _agent = "course_lib.launching.nodes"
+    named = True  # with host names of their own, where the system allows it
+    patience = 60.0  # seconds until all nodes must have joined
+
+    def __init__(self, job: dict, files: list[int]):
+        nodes = job.pop("nodes")
+        shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
+        how = {"named": self.named, "patience": self.patience, "gpus": gpus(shares)}
+        # by the first rank of the node
+        self._logs = {sum(shares[:node]): _log() for node in range(nodes)}
+        super().__init__({**job, **how, "shares": shares}, files)
+
+    def start_rank(self, rank: int, channel) -> None:
+        """Have a rank started; `channel` holds the files for output, result, stacks."""
+        logs = [self._logs[rank].fileno()] if rank in self._logs else []
+        super().start_rank(rank, [*channel, *logs])
+
+    def close(self) -> None:
+        """End all processes of the launch; then `agents` is what torchrun wrote."""
+        super().close()
+        for log in self._logs.values():
+            with log:
+                log.seek(0)  # the place in it is that of those who wrote
+                self.agents = *self.agents, log.read().decode(errors="replace")
+        self._logs = {}
+
+
+def _log():
+    return open(os.memfd_create("course_lib log"), "rb", buffering=0)
+
+
+def gpus(shares: list[int]) -> list[dict]:
+    """The variable that leaves each node its own GPUs; none if they do not suffice."""
+    import torch
+
+    count = torch.cuda.device_count()
+    if count < sum(shares):
+        return [{} for _ in shares]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    ids = iter(visible.split(",") if visible else map(str, range(count)))
+    own = (",".join(itertools.islice(ids, share)) for share in shares)
+    return [{"CUDA_VISIBLE_DEVICES": names} for names in own]
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ class SpawnedHost:
     """Starts each rank as a process of its own and tells how it ended."""
 
     how = ", slower start: without the process server every rank imports torch"
+    agents = ()  # of torchrun, which takes no part
     link = None  # nothing to wait on: the launcher looks every few milliseconds
 
     def __init__(self, job: dict, files: list[int]):

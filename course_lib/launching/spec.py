@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.errors import UsageError
-from course_lib.system import host, processes
+from course_lib.system import host, linux, processes
+from course_lib.text import many
 
 _RESERVED = ("world_size", "trace", "timeout", "nodes")
 _RANK_MEMORY = 100 << 20  # bytes a rank needs beside the learner's own tensors
@@ -28,6 +29,7 @@ class Request:
     trace: bool | range
     timeout: float | None
     own_time: bool = False  # a busy machine's time does not count
+    nodes: int | None = None
 
     @property
     def name(self) -> str:
@@ -47,17 +49,46 @@ def check(
 
     Errors: `UsageError` that says what was given and what to give instead.
     """
-    if nodes is not None:
-        raise UsageError(
-            "launch(nodes=...) is kept for several machines and does nothing yet"
-        )
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise UsageError(
             f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
         )
-    world_size, kwargs = _size(world_size), kwargs or {}
+    nodes, kwargs = _nodes(nodes), kwargs or {}
+    if world_size is None and nodes is not None:
+        world_size = max(nodes, torch.cuda.device_count() or 2)
+    world_size = _size(world_size)
+    if nodes is not None and nodes > world_size:
+        raise UsageError(
+            f"nodes={nodes} for {many(world_size, 'rank')}: each node needs a rank of"
+            f" its own, so give world_size={nodes} or more"
+        )
     names = _names(fn, world_size, args=args, kwargs=kwargs)
-    return Request(fn, args, kwargs, names, world_size, _window(trace), timeout)
+    window = _window(trace)
+    return Request(fn, args, kwargs, names, world_size, window, timeout, nodes=nodes)
+
+
+def _nodes(nodes):
+    """How many nodes, as an int; None where torchrun takes no part."""
+    if nodes is None:
+        return None
+    count = _whole("nodes", nodes, "nodes")
+    if count < 1:
+        raise UsageError(f"nodes={count}: give at least 1 node")
+    if not linux.available():
+        raise UsageError(
+            f"nodes={count} needs Linux: on this system write the function into a"
+            " script, and start torchrun once for each node (docs/launching.md)"
+        )
+    return count
+
+
+def _whole(name, value, what):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError(
+            f"{name}={value!r} is a {type(value).__name__}:"
+            f" give a whole number of {what}"
+        )
+    return value.__index__()
 
 
 def _window(trace):
@@ -74,12 +105,7 @@ def _window(trace):
 def _size(world_size):
     if world_size is None:
         return torch.cuda.device_count() or 2
-    if isinstance(world_size, bool) or not hasattr(world_size, "__index__"):
-        raise UsageError(
-            f"world_size={world_size!r} is a {type(world_size).__name__}:"
-            " give a whole number of ranks"
-        )
-    size = world_size.__index__()
+    size = _whole("world_size", world_size, "ranks")
     if size < 1:
         raise UsageError(f"world_size={size}: give at least 1 rank")
     most = most_ranks()

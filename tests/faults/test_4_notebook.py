@@ -83,6 +83,13 @@ cl.launch(lambda rank, world_size, x: x, Slow())"""
     assert launches(kernel)
 
 
+IN_START = """start = server.ForkServer.start
+def interrupted(self, *job):
+    server.ForkServer.start = start
+    link = start(self, *job)
+    signal.raise_signal(signal.SIGINT)
+    return link
+server.ForkServer.start = interrupted"""
 IN_CLOSE = """close = server.ForkedHost.close
 def interrupted(self):
     server.ForkedHost.close = close
@@ -102,12 +109,13 @@ server.sockets.receive = interrupted"""
 @pytest.mark.parametrize(
     "trap",
     [
+        case(4, "interrupted as the agent is forked", IN_START),
         case(4, "interrupted at the start of tear-down", IN_CLOSE),
         case(4, "interrupted at the end of tear-down", IN_WAITING),
     ],
 )
 @pytest.mark.parametrize("fn", ["rank_of", "lambda rank, world_size: 1 / 0"])
-def test_an_interrupt_in_tear_down_leaves_nothing(kernel, trap, fn):
+def test_an_interrupt_at_start_or_in_tear_down_leaves_nothing(kernel, trap, fn):
     before = f"from course_lib.launching import server\nimport signal\n{trap}"
     text = error(kernel.run(f"{before}\ncl.launch({fn}, world_size=2)"))
     assert "interrupted" in text or "ZeroDivisionError" in text

@@ -34,6 +34,7 @@ class RankProbe:
         self.socket.setblocking(False)
         self._heard, self._words, self.answer = b"", set(), Answer()
         self.waits = False  # for an answer
+        self.gone = False  # the rank has ended, or closed its end
         self.children = []  # stacks of the processes that the rank forked
         self.ended = []  # and the exit codes of those for which it has not waited
 
@@ -49,7 +50,7 @@ class RankProbe:
         """Forget the last stacks; ask a rank that can answer."""
         self.listen()
         self.answer = self.answer._replace(stacks=())
-        self.waits = b"" in self._words
+        self.waits = b"" in self._words and not self.gone
         if self.waits:
             with suppress(OSError):
                 self.socket.send(b"?")
@@ -57,8 +58,10 @@ class RankProbe:
     def listen(self) -> None:
         """Take in what the rank told; an empty line is the greeting of its answers."""
         with suppress(OSError):
-            while data := self.socket.recv(1 << 16):
-                self._heard += data
+            with suppress(ConnectionError):  # it has ended before it read a question
+                while data := self.socket.recv(1 << 16):
+                    self._heard += data
+            self.gone, self.waits = True, False
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
             if line in (b"", responder.BEGUN, responder.LEFT):
@@ -190,17 +193,26 @@ class Watchdog:
 
     def _dump(self, probes, host):
         """Take the stacks of ranks that did not answer."""
-        silent = {r: probe for r, probe in probes.items() if not probe.answer.stacks}
+        silent = {
+            rank: probe
+            for rank, probe in probes.items()
+            if not probe.answer.stacks and not probe.gone
+        }
         began, times, texts = time.monotonic(), 0, {}
         while silent and (passed := time.monotonic() - began) < _PATIENCE:
             if passed >= times * _AGAIN:  # because a rank that starts ignores it
                 host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])
                 times += 1
             self._wait()
+            for probe in silent.values():
+                probe.listen()
             last, texts = texts, {r: probe.dumped() for r, probe in silent.items()}
-            if texts == last and all(texts.values()):
+            told = (text or silent[rank].gone for rank, text in texts.items())
+            if texts == last and all(told):
                 break  # a dump is complete when it no longer grows
         for rank, text in texts.items():
+            if silent[rank].answer.stacks:
+                continue  # it has answered meanwhile
             dumped = tuple(stacks.parse(text))
             silent[rank].answer = silent[rank].answer._replace(stacks=dumped)
 
