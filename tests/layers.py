@@ -22,6 +22,7 @@ BASE = ("text", "errors", "stacks", "colors", "display", "data")
 ORDER = (
     *BASE,
     *("system", "accelerators", "tracing", "plots", "scenes", "launching", "studies"),
+    "clusters",
     *("exercises", "lessons", "checkup", "workspace", "authoring", "grading"),
     "__main__",
 )
