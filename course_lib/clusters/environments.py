@@ -45,7 +45,8 @@ _MPI_NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 # MPI within a Slurm job. jsrun may set Open MPI's variables beside its own
 LAUNCHERS = (
     Variables(
-        "torchrun", *"RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK".split()
+        *("torchrun", "RANK", "WORLD_SIZE"),
+        *("LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
     ),
     Variables("jsrun", *(f"JSM_NAMESPACE_{name}" for name in _MPI_NAMES)),
     # OMPI_COMM_WORLD_NODE_RANK is no node: it counts the ranks of all jobs on a node
