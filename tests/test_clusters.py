@@ -1,6 +1,5 @@
 """Ranks under any launcher, launch commands, job scripts; few launchers are started."""
 
-import json
 import os
 import re
 import shlex
