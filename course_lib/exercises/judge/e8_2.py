@@ -43,9 +43,9 @@ def judge(case: Case, seen) -> str:
     return many(len(EXPECTED), "command")
 
 
-def _facts(words, name):
-    """What a command would start, in words by name."""
-    given = _assigned(words)
+def _facts(words, name, shell=True):
+    """What a command would start, in words by name; a shell takes NAME=value first."""
+    given = _assigned(words) if shell or words[:1] == ["env"] else {}
     program, words = _program(words)
     if program not in _DATA["options"]:
         return {"program": program, "script": _script([program, *words])}
@@ -54,9 +54,9 @@ def _facts(words, name):
         return {"program": program} | _torchrun(options, rest)
     if program == "mpirun":
         return {"program": program} | _mpirun(options, rest, given)
-    if rest[:1] in (["bash"], ["sh"]) and rest[1:2] in (["-c"], ["-lc"]):
-        rest = _words("".join(rest[2:3]), name)
-    inner = _facts(rest, name)
+    shell = rest[:1] in (["bash"], ["sh"]) and rest[1:2] in (["-c"], ["-lc"])
+    rest = _words("".join(rest[2:3]), name) if shell else rest
+    inner = _facts(rest, name, shell)
     inner |= {"inner program": inner["program"], "agents": inner.get("nodes")}
     return inner | {"program": program} | _srun(options)
 
@@ -105,7 +105,7 @@ def _parsed(program, words, name):
         key, sign, value = _cut(program, word, [*known, *alone])
         if key in alone and not sign:
             options[alone[key]] = [""]
-        elif key in known and (sign or words):
+        elif key in known and (sign or (words and words[0][:1] != "-")):
             value = value if sign else words.pop(0)
             options.setdefault(known[key], []).append(value)
             if key == "mca":
@@ -173,8 +173,10 @@ def _placed(options):
         slots[name] = slots.get(name, 0) + _int(count or "1")
     counts, wanted = dict.fromkeys(slots, 0), {*options.get("np", ())}
     mapping = "".join(options.get("map-by", ["slot"])).lower()
-    each = re.fullmatch(r"ppr:(\d+):node(:.*)?", mapping)
-    each = _int(each[1] if each else options.get("npernode", ["0"])[-1])
+    each = re.fullmatch(r"(?:ppr:(\d+):node|node|slot|core|socket|numa)(:.*)?", mapping)
+    if not each:
+        return f"by {mapping}"
+    each = _int(each[1] or options.get("npernode", ["0"])[-1])
     if len(wanted) > 1 or (each and wanted - {str(each * len(slots))}):
         return f"{' and '.join(sorted(wanted))} ranks, {each or 'any'} on each"
     total = _int(wanted.pop()) if wanted else each * len(slots) or sum(slots.values())
