@@ -226,7 +226,8 @@ def test_a_job_of_slurm_asks_for_what_torchrun_needs():
         *("ntasks-per-node=1", "cpus-per-task=16", "gpus-per-node=2"),
         *("mem=64G", "time=01:30:00", "output=%x-%j.out"),
     ]
-    assert "srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=16 torchrun" in text
+    agents = "srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=16"
+    assert f"{agents} \\\n    torchrun --nnodes=2 --nproc-per-node=2" in text
     assert "--max-restarts=3" in text and "OMP_NUM_THREADS=8" in text
 
 

@@ -39,8 +39,8 @@ def form() -> None:
     from IPython.display import display
 
     note = "Run this cell to get its form."
-    bundle = {"text/plain": f"{note}\n\n{first}"}
-    bundle |= {"text/html": f"{note}{first._repr_html_()}"}
+    page = f"{note}{first._repr_html_()}"
+    bundle = {"text/plain": f"{note}\n\n{first}", "text/html": page}
     display(bundle | {_VIEW: _box()._repr_mimebundle_()[_VIEW]}, raw=True)
 
 

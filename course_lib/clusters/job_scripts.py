@@ -18,8 +18,8 @@ SCHEDULERS = {
 _SUBMIT = {"slurm": "sbatch", "lsf": "bsub <"}
 # torchrun runs once on each node; since 22.05 srun does not take cores from sbatch
 _ON_EACH_NODE = {
-    "slurm": "srun --nodes={nodes} --ntasks-per-node=1 --cpus-per-task={width} ",
-    "lsf": 'blaunch -z "$(sort -u "$LSB_DJOB_HOSTFILE" | xargs)" ',
+    "slurm": "srun --nodes={nodes} --ntasks-per-node=1 --cpus-per-task={width}",
+    "lsf": 'blaunch -z "$(sort -u "$LSB_DJOB_HOSTFILE" | xargs)"',
 }
 
 
@@ -40,7 +40,8 @@ class JobScript(str):
     def _repr_html_(self):
         name, data = f"train.{self.scheduler}", base64.b64encode(self.encode()).decode()
         style = "user-select:all;border:1px solid #8888;padding:.5em;overflow-x:auto"
-        link = f'<a download="{name}" href="data:text/plain;base64,{data}">{name}</a>'
+        link = f'<a download="{name}" href="data:text/plain;base64,{data}"'
+        link += f' style="text-decoration:underline">{name}</a>'
         submit = html.escape(f"{_SUBMIT[self.scheduler]} {name}")
         return (
             f'<pre style="{style}" tabindex="0">{html.escape(self)}</pre>'
@@ -95,7 +96,7 @@ def job_script(
         restarts=restarts,
     )
     if launcher == "torchrun":
-        start = _ON_EACH_NODE[scheduler].format(**sizes) + start
+        start = f"{_ON_EACH_NODE[scheduler].format(**sizes)} \\\n    {start}"
     lines = fill(scheduler, sizes | names | {"start": start, "setup": "\n".join(setup)})
     text = JobScript("\n".join([*lines, ""]))
     text.scheduler = scheduler
