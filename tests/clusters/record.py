@@ -213,17 +213,18 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 GresTypes=gpu
 NodeName=node0 NodeAddr=10.9.0.1 Port=17010 CPUs=32 RealMemory=99000 Gres=gpu:4
-NodeName=node1 NodeAddr=10.9.0.1 Port=17011 CPUs=32 RealMemory=99000 Gres=gpu:4
-NodeName=node2 NodeAddr=10.9.0.1 Port=17012 CPUs=32 RealMemory=99000 Gres=gpu:4
+NodeName=node1 NodeAddr=10.9.0.2 Port=17011 CPUs=32 RealMemory=99000 Gres=gpu:4
+NodeName=node2 NodeAddr=10.9.0.3 Port=17012 CPUs=32 RealMemory=99000 Gres=gpu:4
 PartitionName=all Nodes=node[0-2] Default=YES State=UP
 """
-# an address beside 127.0.0.1: without one, names are not resolved for Slurm
+# addresses beside 127.0.0.1: without, names are not resolved for Slurm, and torchrun
+# takes all nodes for one
 _NAMESPACE = """
 set -e
 mount --make-rprivate /
 ip link set lo up
 ip link add v0 type veth peer name v1
-ip addr add 10.9.0.1/24 dev v0
+for i in 1 2 3; do ip addr add 10.9.0.$i/24 dev v0; done
 ip link set v0 up; ip link set v1 up
 mount --bind $D/hosts /etc/hosts
 mount --bind $D/nsswitch.conf /etc/nsswitch.conf
@@ -256,7 +257,8 @@ def main() -> None:
 
 def prepared(folder):
     """Write the files that the nodes need; the environment of all that runs there."""
-    names = "127.0.0.1 localhost\n10.9.0.1 node0 node1 node2\n"
+    names = "127.0.0.1 localhost\n"
+    names += "".join(f"10.9.0.{i + 1} node{i}\n" for i in range(3))
     devices = "".join(f"Name=gpu File={folder}/gpu{i}\n" for i in range(4))
     texts = {
         "probe.py": PROBE.replace("$D", str(folder)),
