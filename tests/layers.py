@@ -21,16 +21,8 @@ BASE = ("text", "errors", "stacks", "colors", "display", "data")
 # from the ground up: each may import what stands before it, and nothing behind it
 ORDER = (
     *BASE,
-    *(
-        "system",
-        "accelerators",
-        "tracing",
-        "plots",
-        "scenes",
-        "launching",
-        "studies",
-        "clusters",
-    ),
+    *("system", "accelerators", "tracing", "plots", "scenes", "launching", "studies"),
+    "clusters",
     *("exercises", "lessons", "checkup", "workspace", "authoring", "grading"),
     "__main__",
 )

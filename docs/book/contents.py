@@ -7,7 +7,7 @@ README, CHANGES, NAMES = "README.md", "CHANGELOG.md", "names.md"
 # pages of docs/ by part; a new page that stands nowhere here comes last of "Handbook"
 HANDBOOK = (
     *("setup", "lessons", "exercises", "launching", "faults", "collectives"),
-    *("studies", "virtual-gpus", "measurements", "glossary"),
+    *("clusters", "studies", "virtual-gpus", "measurements", "glossary"),
 )
 TEACHING = ("instructors", "architecture", "torch_private")
 PICTURES = ("notebooks/images/*", "docs/*.svg", "docs/*.png")

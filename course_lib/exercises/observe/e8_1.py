@@ -1,8 +1,22 @@
-"""Exercise 8.1, in a rank: what is watched."""
+"""Exercise 8.1, in a rank: whom an answer finds in environments of other ranks."""
 
 from course_lib.exercises.values import plain
 
+# what reading a variable that is not there, or is no number, may raise
+_RAISED = (LookupError, TypeError, ValueError)
+
 
 def observe(rank, world_size, answer, given):
-    """What `resolve_rank(rank, world_size)` returns; plain data."""
-    return {"returned": plain(answer(rank, world_size))}
+    """What the answer returns or raises for each of `given["environments"]`."""
+    return {"answers": [_asked(answer, dict(env)) for env in given["environments"]]}
+
+
+def _asked(answer, env):
+    try:
+        return {"returned": plain(answer(env)), "raised": "", "refused": False}
+    except _RAISED as error:
+        if error.__traceback__.tb_next is None:
+            raise  # the call itself: other parameters
+        words = f"{type(error).__name__}: {error}"[:80]
+        refused = isinstance(error, ValueError)
+        return {"returned": None, "raised": words, "refused": refused}

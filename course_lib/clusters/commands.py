@@ -1,0 +1,136 @@
+"""The command that starts a script on several nodes, for six launchers."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import string
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from course_lib.errors import UsageError
+
+LAUNCHERS = ("torchrun", "Open MPI", "Intel MPI", "MPICH", "srun", "jsrun")
+JOB_IDS = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}
+_TEMPLATES = Path(__file__).with_name("templates")
+_FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+
+
+def command(
+    launcher: str,
+    script: str,
+    *,
+    nodes: int = 1,
+    ranks_per_node: int = 1,
+    cores: int | None = None,
+    hosts: Sequence[str] | None = None,
+    scheduler: str = "",
+    restarts: int = 0,
+) -> str:
+    """One line for a shell that starts `script`, a file and its arguments.
+
+    Launchers are torchrun (the line runs on each node), "Open MPI", "Intel MPI",
+    "MPICH", srun and jsrun. With `cores`, each rank is bound to so many, but torchrun
+    binds none. `hosts` are node0, node1 and so on if none are named. In a job of
+    `scheduler`, slurm or lsf, the scheduler knows them, and MASTER_ADDR and MASTER_PORT
+    are set (`job_script` does). `restarts`: how often torchrun starts all ranks again
+    if one dies. The script finds its rank by `resolve_rank`.
+
+    Errors: `UsageError` for an unknown launcher, a number that is none, hosts that
+    are not as many as nodes, a script that a shell could not read.
+
+    Sources: https://docs.pytorch.org/docs/2.13/elastic/run.html, mpirun(1) of Open MPI
+    4.1, Intel MPI Library Developer Reference for Linux (Global Hydra Options,
+    I_MPI_PIN_DOMAIN), https://slurm.schedmd.com/srun.html,
+    https://www.ibm.com/support/knowledgecenter/SSWRJV_10.1.0/jsm/jsrun.html
+    """
+    choice(launcher, LAUNCHERS, what="launcher")
+    for name, value in (("nodes", nodes), ("ranks_per_node", ranks_per_node)):
+        whole(name, value)
+    if whole("restarts", restarts, least=0) and launcher != "torchrun":
+        raise UsageError(f"{launcher} does not restart ranks: torchrun does")
+    fields = {"nodes": nodes, "ranks": ranks_per_node, "total": nodes * ranks_per_node}
+    fields |= {"cores": whole("cores", cores) if cores is not None else ""}
+    fields |= {"unbound": "none" if cores is None else "", "restarts": restarts or ""}
+    fields |= _in_job(scheduler) if scheduler else _by_hand(fields, hosts)
+    if launcher == "srun":
+        # an allocation has its own names; a job's MASTER_ADDR goes to all ranks
+        fields["address"] = "" if scheduler else _FIRST_NODE
+    fields["endpoint"] = f"{fields['address']}:{fields['port']}" if nodes > 1 else ""
+    fields |= {"standalone": "--standalone" if nodes == 1 else ""}
+    fields["script"] = quoted(script)
+    return " ".join(fill(launcher, fields))
+
+
+def _in_job(scheduler):
+    choice(scheduler, JOB_IDS, what="scheduler")
+    place = {"hosts": "", "slots": "", "job": f'"${JOB_IDS[scheduler]}"'}
+    return place | {"address": '"$MASTER_ADDR"', "port": '"$MASTER_PORT"'}
+
+
+def _by_hand(fields, hosts):
+    nodes = fields["nodes"]
+    if hosts is None:
+        hosts = [f"node{i}" for i in range(nodes)] if nodes > 1 else ["localhost"]
+    if isinstance(hosts, str) or len(hosts) != nodes:
+        raise UsageError(f"hosts are {hosts!r:.60}, expected a list with {nodes} names")
+    hosts = [word("hosts", host) for host in hosts]
+    slots = ",".join(f"{host}:{fields['ranks']}" for host in hosts)
+    place = {"hosts": ",".join(hosts), "slots": slots, "address": hosts[0]}
+    return place | {"port": 29500, "job": "job1"}
+
+
+class _Template(string.Template):
+    delimiter = "@"  # the shell's own stay
+
+
+def fill(name: str, fields: dict) -> list[str]:
+    """The lines of a template, filled in; without those that have an empty field."""
+    path = _TEMPLATES / f"{name.lower().replace(' ', '_')}.in"
+    return [
+        _Template(line).substitute(fields)
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "" not in map(fields.get, re.findall(r"@\{?(\w+)", line))
+    ]
+
+
+def quoted(script: str) -> str:
+    """A script and its arguments, each quoted for a shell."""
+    try:
+        parts = shlex.split(script) if "\n" not in script else []
+    except ValueError:  # a quote without its other end
+        parts = []
+    if not parts:
+        raise UsageError(
+            f"cannot start {script!r:.60}: expected a file and its arguments in one"
+            " line, as 'train.py --epochs 3', each quote with its other end"
+        )
+    return shlex.join(parts)
+
+
+def word(name: str, value: str) -> str:
+    """The value, if it is a word of letters and digits."""
+    if not value or shlex.quote(value) != value:
+        raise UsageError(f"{name} is {value!r:.40}, expected letters and digits")
+    return value
+
+
+def whole(name: str, value: int, *, least: int = 1) -> int:
+    """The value, if it is a whole number from `least` on."""
+    if type(value) is not int or value < least:
+        raise UsageError(
+            f"{name} is {value!r:.40}, expected a whole number, {least} or more"
+        )
+    return value
+
+
+def choice(name: str, names: Collection[str], *, what: str) -> None:
+    """Refuse a name that is not among `names`, with the nearest of them."""
+    if name not in names:
+        low = {known.lower(): known for known in names}
+        near = difflib.get_close_matches(str(name).lower(), low, 1)
+        tip = f" Did you mean {low[near[0]]!r}?" if near else ""
+        raise UsageError(
+            f"{what} {name!r:.40} is not known: there are {', '.join(names)}.{tip}"
+        )
