@@ -13,6 +13,7 @@ import pytest
 
 from course_lib.clusters import form as forms
 from course_lib.clusters.commands import LAUNCHERS, command
+from course_lib.clusters.comparison import compare_launchers
 from course_lib.clusters.environments import LAUNCHERS as VARIABLES
 from course_lib.clusters.environments import ResolvedRank, recorded, resolve_rank
 from course_lib.clusters.job_scripts import SCHEDULERS, job_script
@@ -161,6 +162,7 @@ def test_arguments_reach_the_script_as_they_are():
     line = command("torchrun", "train.py --name 'a; b' --dir $HOME", restarts=3)
     assert shlex.split(line)[-5:] == ["train.py", "--name", "a; b", "--dir", "$HOME"]
     assert "'$HOME'" in line and "--max-restarts=3" in line
+    assert line.startswith("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun ")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,9 @@ def test_a_job_of_slurm_asks_for_what_torchrun_needs():
     agents = "srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=16"
     assert f"{agents} \\\n    torchrun --nnodes=2 --nproc-per-node=2" in text
     assert "--max-restarts=3" in text and "OMP_NUM_THREADS=8" in text
+    # pytorch issue 135712: ranks of a later start find the addresses of dead ones
+    assert "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 " in text
+    assert "SHARE_RDZV" not in script("slurm", "torchrun")
 
 
 def test_a_job_of_lsf_asks_for_whole_gpus():
@@ -338,3 +343,27 @@ def test_the_ranks_of_an_mpi_that_is_here_find_themselves(program, name):
         timeout=60,
     )
     assert sorted(done.stdout.split("\n")) == ["", f"{name},0,2,0", f"{name},1,2,1"]
+
+
+def test_launchers_that_are_here_are_run_and_others_are_recorded(monkeypatch):
+    rows = {row[0]: row for row in compare_launchers().rows}
+    assert list(rows) == ["torchrun", "Open MPI", "MPICH", "Slurm", "jsrun"]
+    for name, program in (("Open MPI", "openmpi"), ("MPICH", "mpich")):
+        here = shutil.which(f"mpirun.{program}")
+        assert rows[name][-1].startswith("run here" if here else "recorded: ")
+        assert rows[name][2].endswith("=2" if here else "=4")
+    monkeypatch.setenv("PATH", "")
+    missing = {row[0]: row[-1] for row in compare_launchers().rows}
+    assert missing["MPICH"].endswith("to run it here: sudo apt-get install mpich")
+    assert "Slurm 22.05.8" in missing["Slurm"] and "constructed" in missing["jsrun"]
+
+
+def test_a_launcher_that_cannot_start_ranks_is_shown_as_recorded(monkeypatch, tmp_path):
+    program = tmp_path / "mpirun.mpich"
+    program.write_text(
+        "#!/bin/sh\ncase $1 in --version) echo HYDRA;; *) exit 1;; esac\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (row,) = (row for row in compare_launchers().rows if row[0] == "MPICH")
+    assert row[-1].startswith("recorded: MPICH")

@@ -35,7 +35,7 @@ def command(
     binds none. `hosts` are node0, node1 and so on if none are named. In a job of
     `scheduler`, slurm or lsf, the scheduler knows them, and MASTER_ADDR and MASTER_PORT
     are set (`job_script` does). `restarts`: how often torchrun starts all ranks again
-    if one dies. The script finds its rank by `resolve_rank`.
+    if one dies, with a new store. The script finds its rank by `resolve_rank`.
 
     Errors: `UsageError` for an unknown launcher, a number that is none, hosts that
     are not as many as nodes, a script that a shell could not read.
@@ -53,6 +53,7 @@ def command(
     fields = {"nodes": nodes, "ranks": ranks_per_node, "total": nodes * ranks_per_node}
     fields |= {"cores": whole("cores", cores) if cores is not None else ""}
     fields |= {"unbound": "none" if cores is None else "", "restarts": restarts or ""}
+    fields["fresh"] = 1 if restarts and not scheduler else ""  # a job script exports it
     fields |= _in_job(scheduler) if scheduler else _by_hand(fields, hosts)
     if launcher == "srun":
         # an allocation has its own names; a job's MASTER_ADDR goes to all ranks

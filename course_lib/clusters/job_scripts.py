@@ -85,6 +85,7 @@ def job_script(
             word(name, value)
     if isinstance(setup, str) or any("\n" in line for line in setup):
         raise UsageError(f"setup is {setup!r:.60}, expected a list of lines")
+    sizes |= {"fresh": 1 if restarts else ""}
     sizes |= _tasks(launcher, sizes, whole("gpus", gpus, least=0))
     start = command(
         launcher,
