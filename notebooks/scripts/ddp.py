@@ -81,12 +81,10 @@ def train(args, device):
     torch.manual_seed(args.seed)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
     net = DDP(model) if dist.is_initialized() else model
-    for _ in range(
-        2
-    ):  # DDP now orders its buckets, and with them the sums of gradients:
-        net(
-            images[:1]
-        ).sum().backward()  # a run that goes on later adds in the same order
+    # DDP orders its buckets anew in its second forward, and with them the sums of
+    # gradients. Let that be now: then a run that goes on adds as one without a stop
+    for _ in range(2):
+        net(images[:1]).sum().backward()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     count, parts = len(images), (model, optimizer)
     first, seen = resume(args, parts) if args.checkpoint else (0, 0)
@@ -95,9 +93,7 @@ def train(args, device):
         epoch, start = divmod(seen, count)
         batch = shuffled(count, args.seed + epoch)[start : start + args.batch_size]
         data = images[batch], labels[batch]
-        loss = take_step(
-            net, optimizer, data, accumulation_steps=args.accumulation_steps
-        )
+        loss = take_step(net, optimizer, data, parts=args.accumulation_steps)
         step, seen = step + 1, seen + len(batch)
         report(args, loss, step=step, start=first)
         if (step, who()[0], first) == (args.die_at, args.die_rank, 0):
@@ -113,14 +109,14 @@ def shuffled(count, seed):
     return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
-def take_step(net, optimizer, data, *, accumulation_steps):
+def take_step(net, optimizer, data, *, parts):
     """Take a step with the mean loss of a batch of all ranks; return that loss."""
     rank, world_size = who()
     share, total = [tensor[rank::world_size] for tensor in data], torch.zeros(1)
-    pieces = list(zip(*(tensor.tensor_split(accumulation_steps) for tensor in share)))
     optimizer.zero_grad()
+    pieces = zip(*(tensor.tensor_split(parts) for tensor in share))
     for number, (images, labels) in enumerate(pieces, 1):
-        quiet = isinstance(net, DDP) and number < len(pieces)
+        quiet = isinstance(net, DDP) and number < parts
         with net.no_sync() if quiet else contextlib.nullcontext():
             loss = nn.functional.cross_entropy(net(images), labels, reduction="sum")
             loss = loss / len(data[0])  # of all ranks: their shares may be unequal
