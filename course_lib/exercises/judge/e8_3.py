@@ -42,7 +42,7 @@ def cases(seed: int) -> Iterator[Case]:
         for number, (ranks, steps, at) in enumerate(sizes):
             given = {"data": baseline.samples(200 + 9 * seed), "seed": seed}
             given |= {"steps": steps, "folder": f"{parent}/{number}"}
-            given["how"] = "while they saved" if number else f"in step {at}"
+            given["killed"] = "while they saved" if number else f"in step {at}"
             Path(given["folder"]).mkdir()
             weights = _weights(given, ranks)
             launches = (_in_saves if number else _in_a_step)(ranks, at)
@@ -84,7 +84,12 @@ def judge(case: Case, seen) -> str:
     passes = [one["passes"] for one in seen]
     most = steps - done
     facts = [("too many steps", passes, most, 0, most)]
-    wrong = _TEXTS.differing(facts, steps=steps, done=done)
+    if wrong := _TEXTS.differing(facts, steps=steps, done=done):
+        files = max(len(one["files"]) for one in seen)
+        wrong.clue = {"passes": passes, "saves": _saves(seen), "files": files}
+        wrong.hint = (
+            _TEXTS.hint("in a save") if "saved" in case.given["killed"] else wrong.hint
+        )
     hint = wrong.hint if wrong else _TEXTS.hint("state")
     returned, also = [one["returned"] for one in seen], {"passes": passes}
     refuse_weights(returned, case.expected["weights"], hint=hint, also=also)
@@ -93,6 +98,11 @@ def judge(case: Case, seen) -> str:
     _TEXTS.refuse([("not left", [int(not one["left"]) for one in seen], 0, 0, 0)])
     _refuse_saves(seen, steps)
     return _words(case)
+
+
+def _saves(seen):
+    """After how many steps since the start some rank has saved."""
+    return sorted({passes for one in seen for passes in one["saves"]})
 
 
 def _refuse_saves(seen, steps):
@@ -110,7 +120,7 @@ def _refuse_saves(seen, steps):
 
 
 def _words(case):
-    return f"{case.world_size} ranks killed {case.given['how']}"
+    return f"{case.world_size} ranks killed {case.given['killed']}"
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -121,8 +131,9 @@ def failed(case: Case, wrong: Failed) -> str:
         return _words(case)
     signs = {
         "half written": any(name in said for name in _HALF),
+        "one file": "->" in said.partition("\n")[0],  # a name that is moved
         "no file": error.kind == "FileNotFoundError",
-        "other steps": error.kind in STUCK,
+        "other steps": error.kind in (*STUCK, "lost"),
     }
     if name := next(filter(signs.get, signs), None):
         wrong.hint = _TEXTS.hint(name)
