@@ -19,13 +19,7 @@ _EVERY = 5  # steps from one checkpoint to the next
 _SHARE = 32  # samples of a rank in a step
 _KILLS = ("SIGKILL", "SIGXFSZ")
 # what loading half a file raises
-_HALF = (
-    "EOFError",
-    "UnpicklingError",
-    "BadZipFile",
-    "JSONDecodeError",
-    "PytorchStream",
-)
+_HALF = ("EOFError", "UnpicklingError", "BadZipFile", "JSONDecode", "PytorchStream")
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -87,9 +81,8 @@ def judge(case: Case, seen) -> str:
     if wrong := _TEXTS.differing(facts, steps=steps, done=done):
         files = max(len(one["files"]) for one in seen)
         wrong.clue = {"passes": passes, "saves": _saves(seen), "files": files}
-        wrong.hint = (
-            _TEXTS.hint("in a save") if "saved" in case.given["killed"] else wrong.hint
-        )
+        if "saved" in case.given["killed"]:
+            wrong.hint = _TEXTS.hint("in a save")
     hint = wrong.hint if wrong else _TEXTS.hint("state")
     returned, also = [one["returned"] for one in seen], {"passes": passes}
     refuse_weights(returned, case.expected["weights"], hint=hint, also=also)
