@@ -259,7 +259,8 @@ def test_a_rank_that_is_killed_changes_no_weight_and_the_log_shows_it(tmp_path):
     killed = launch(*command, "--die-at=3", "--die-rank=1", folder=tmp_path)
     run(DDP, *SHORT, f"--checkpoint={tmp_path / 'two.pt'}", "--spawn=2")
     printed = ended(killed)
-    assert "exitcode: -9" in printed and "goes on after step 2" in printed
+    # not which rank torchrun names: it looks now and then, and may see the other first
+    assert "goes on after step 2 (" in printed
     rows = list(map(json.loads, log.read_text().splitlines()))
     assert [row["step"] for row in rows] == [1, 2, 3, 3, 4, 5]
     assert [row["start"] for row in rows] == [0, 0, 0, 2, 2, 2]
