@@ -1,16 +1,23 @@
-"""The scripts of lessons 04 and 05; what they start is forked.
+"""The scripts of lessons 04, 05 and 08; what they start is forked.
 
 That `python`, `torchrun` and `spawn` start them is seen in the lessons, which do that.
+Launchers start that of 08 here, each once.
 """
 
 import importlib
+import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
 from course_lib.data import digits
+from tests import ports
 from tests.commands import Python
 from tests.leftovers import Leftovers, becomes
 
@@ -24,9 +31,9 @@ import torch.multiprocessing as mp
 sys.path.insert(0, {str(FOLDER)!r})
 mp.spawn = functools.partial(mp.start_processes, start_method="fork")
 """
-TRAIN, HOGWILD = (
+TRAIN, HOGWILD, DDP = (
     f"{PRELUDE}runpy.run_path({str(FOLDER / name)!r}, run_name='__main__')\n"
-    for name in ("train.py", "hogwild.py")
+    for name in ("train.py", "hogwild.py", "ddp.py")
 )
 # then the threads that the process still has
 LEFT = """
@@ -145,3 +152,246 @@ print(own.tolist(), both.tolist(), [bool((a != b).any()) for a, b in pairs])
 
 def test_every_process_of_hogwild_changes_the_same_weights():
     assert run(ONE_EACH) == "[1] [1, 1] [True, True, True, True]\n"
+
+
+# five steps of 64 samples, the last of 44, which four ranks do not share equally;
+# saved after 2, 4 and 5
+SHORT = ("--epochs=1", "--data-size=300", "--every=2")
+SCRIPT = str(FOLDER / "ddp.py")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+
+
+@pytest.fixture
+def ddp(monkeypatch):
+    """The script as a module, in a process that no launcher has started."""
+    monkeypatch.syspath_prepend(FOLDER)
+    threads = torch.get_num_threads()
+    with mock.patch.dict(os.environ):  # which it changes
+        for name in (*RANKS, "MASTER_ADDR"):
+            os.environ.pop(name, None)
+        yield importlib.import_module("ddp")
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def alone(ddp, tmp_path):
+    """A training in this process: more options in, its weights out."""
+
+    def train(*options, name="checkpoint.pt"):
+        ddp.main([*SHORT, f"--checkpoint={tmp_path / name}", *options])
+        return weights(tmp_path / name)
+
+    return train
+
+
+def weights(path):
+    """All weights of a checkpoint, in one tensor."""
+    model = torch.load(path)["model"]
+    return torch.cat([tensor.flatten() for tensor in model.values()])
+
+
+def launch(*command, folder, **variables):
+    """Start a launcher that leaves its files in a folder."""
+    outside = {k: v for k, v in os.environ.items() if k not in RANKS}
+    own = {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), **variables}
+    own |= {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, env=outside | own, cwd=folder, **pipes)
+
+
+def ended(*launchers):
+    """What the launchers printed, together."""
+    try:
+        printed = [one.communicate(timeout=100)[0] for one in launchers]
+    finally:
+        for one in launchers:
+            one.kill()
+    assert not any(one.returncode for one in launchers), printed
+    return "".join(printed)
+
+
+def mpirun(name, *options):
+    """The command of an MPI, or a skipped test."""
+    if shutil.which(f"mpirun.{name}") is None:
+        pytest.skip(f"mpirun.{name} is not installed")
+    root = ["--allow-run-as-root"] if name == "openmpi" and os.geteuid() == 0 else []
+    return [f"mpirun.{name}", *root, *options, sys.executable, SCRIPT]
+
+
+def test_two_ranks_that_spawn_starts_end_with_the_weights_of_one(alone, tmp_path):
+    path = tmp_path / "two.pt"
+    # of one process, whose place is counted in samples
+    printed = run(DDP, *SHORT, f"--checkpoint={path}", "--spawn=2")
+    assert "step 5: " in printed
+    torch.testing.assert_close(weights(path), alone(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "ranks"),
+    [
+        ("openmpi", ("--oversubscribe", "-np", "4", "--map-by", "ppr:4:node"), 4),
+        ("mpich", ("-np", "2"), 2),
+    ],
+)
+def test_ranks_of_an_mpi_end_with_the_weights_of_one(
+    alone, tmp_path, name, options, ranks
+):
+    path, port = tmp_path / "mpi.pt", str(ports.free())
+    command = [*mpirun(name, *options), *SHORT, f"--checkpoint={path}"]
+    ended(launch(*command, folder=tmp_path, MASTER_PORT=port))
+    assert torch.load(path)["world_size"] == ranks
+    torch.testing.assert_close(weights(path), alone(), atol=1e-6, rtol=0)
+
+
+def test_ranks_of_two_agents_end_with_the_weights_of_one(alone, tmp_path):
+    path, place = tmp_path / "agents.pt", f"127.0.0.1:{ports.free()}"
+    command = [*TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d"]
+    command += [f"--rdzv-endpoint={place}", SCRIPT, *SHORT, f"--checkpoint={path}"]
+    ended(*(launch(*command, folder=tmp_path) for _ in range(2)))
+    assert torch.load(path)["world_size"] == 2
+    torch.testing.assert_close(weights(path), alone(), atol=1e-6, rtol=0)
+
+
+def test_a_rank_that_is_killed_changes_no_weight_and_the_log_shows_it(tmp_path):
+    path, log = tmp_path / "killed.pt", tmp_path / "losses.jsonl"
+    command = [*TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    command += [SCRIPT, *SHORT, f"--checkpoint={path}", f"--losses={log}"]
+    killed = launch(*command, "--die-at=3", "--die-rank=1", folder=tmp_path)
+    run(DDP, *SHORT, f"--checkpoint={tmp_path / 'two.pt'}", "--spawn=2")
+    printed = ended(killed)
+    # not which rank torchrun names: it looks now and then, and may see the other first
+    assert "goes on after step 2 (" in printed
+    rows = list(map(json.loads, log.read_text().splitlines()))
+    assert [row["step"] for row in rows] == [1, 2, 3, 3, 4, 5]
+    assert [row["start"] for row in rows] == [0, 0, 0, 2, 2, 2]
+    assert rows[2]["loss"] == rows[3]["loss"]
+    assert torch.equal(weights(path), weights(tmp_path / "two.pt"))
+
+
+def test_a_checkpoint_of_one_rank_serves_two(alone, tmp_path, capfd):
+    whole, path = alone("--epochs=2"), tmp_path / "grown.pt"
+    alone(name="grown.pt")
+    options = (*SHORT, f"--checkpoint={path}", "--epochs=2", "--spawn=2")
+    assert "goes on after step 5 (ranks then 1, now 2)" in run(DDP, *options)
+    torch.testing.assert_close(weights(path), whole, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("parts", [2, 70])  # and more than there are samples
+def test_accumulation_ends_with_the_same_weights(alone, parts):
+    found = alone(f"--accumulation-steps={parts}", name="parts.pt")
+    torch.testing.assert_close(found, alone(), atol=1e-6, rtol=0)
+
+
+def test_a_group_of_one_rank_ends_with_the_same_weights(alone):
+    assert torch.equal(alone("--distributed", name="group.pt"), alone())
+    assert not torch.distributed.is_initialized()
+
+
+def cut(path):
+    """Leave the first half of a file."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path):
+    """Change one byte in the middle of a file, where its tensors are."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+def test_after_a_damage_the_checkpoint_before_counts(alone, tmp_path, capsys, damage):
+    path, whole = tmp_path / "checkpoint.pt", alone("--epochs=2", name="whole.pt")
+    alone()
+    damage(path)
+    capsys.readouterr()
+    assert torch.equal(alone("--epochs=2"), whole)
+    printed = capsys.readouterr().out
+    assert "goes on after step 4 (" in printed  # and the newest was that of step 5
+    assert printed.count("checkpoint.pt is damaged") == (damage is not Path.unlink)
+    assert torch.load(f"{path}.1")["step"] == 8  # the damaged one was not kept
+
+
+def test_with_two_damaged_checkpoints_it_begins_anew(alone, tmp_path, capsys):
+    whole, path = alone(), tmp_path / "checkpoint.pt"
+    for name in (path, Path(f"{path}.1")):
+        cut(name)
+    assert torch.equal(alone(), whole)
+    assert capsys.readouterr().out.count("is damaged") == 2
+
+
+def test_a_full_disk_costs_a_checkpoint_and_no_more(alone, tmp_path, capsys):
+    path, whole = tmp_path / "checkpoint.pt", alone("--epochs=2", name="whole.pt")
+    alone()
+    # what is written for the first save of the next run goes to a disk that is full
+    Path(f"{path}.part").symlink_to("/dev/full")
+    assert torch.equal(alone("--epochs=2"), whole)
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "saved" in one]
+    assert line.startswith("step 6: not saved, the file before stays: ")
+    assert not os.path.lexists(f"{path}.part")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space"), RuntimeError("No space")])
+def test_a_disk_that_stays_full_keeps_the_last_checkpoint(
+    alone, ddp, tmp_path, capsys, monkeypatch, error
+):
+    def save(state, file):
+        file.write(b"half of it")
+        raise error
+
+    before = alone()
+    monkeypatch.setattr(ddp.torch, "save", save)
+    after = alone("--epochs=2")
+    assert capsys.readouterr().out.count("not saved, the file before stays: ") == 3
+    assert torch.equal(after, before)
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "checkpoint.pt.1"]
+
+
+def test_a_checkpoint_of_other_data_is_refused(alone):
+    alone()
+    with pytest.raises(SystemExit, match="made with another seed: 0"):
+        alone("--seed=1")
+
+
+FOUND = {  # rank, local rank, world size, local world size
+    "torchrun": dict(zip(RANKS[:3] + ("LOCAL_WORLD_SIZE",), "3142")),
+    "open mpi": {
+        "OMPI_COMM_WORLD_RANK": "3",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+        "OMPI_COMM_WORLD_SIZE": "4",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        "SLURM_PROCID": "0",  # mpirun in a job of one task
+        "SLURM_LOCALID": "0",
+    },
+    "mpich": {
+        "PMI_RANK": "3",
+        "MPI_LOCALRANKID": "1",
+        "PMI_SIZE": "4",
+        "MPI_LOCALNRANKS": "2",
+    },
+    "slurm": {
+        "SLURM_PROCID": "3",
+        "SLURM_LOCALID": "1",
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2),2",
+        "SLURM_NODEID": "2",
+    },
+}
+
+
+@pytest.mark.parametrize("launcher", FOUND)
+def test_a_rank_finds_its_numbers(ddp, launcher):
+    assert ddp.resolve(FOUND[launcher]) == [3, 1, 4, 2]
+
+
+def test_without_a_launcher_there_are_no_numbers(ddp):
+    # a batch script of Slurm is no rank
+    assert ddp.resolve({"SLURM_PROCID": "0", "SLURM_LOCALID": "0"}) is None
+
+
+def test_what_cannot_work_is_refused(ddp):
+    os.environ.update(FOUND["mpich"])
+    with pytest.raises(SystemExit, match="--no-distributed, but there are 4 ranks"):
+        ddp.main(["--no-distributed"])
+    with pytest.raises(SystemExit, match="set MASTER_ADDR"):
+        ddp.main([])

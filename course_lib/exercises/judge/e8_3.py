@@ -1,27 +1,133 @@
-"""Exercise 8.3, decided: what is right of an answer."""
+"""Exercise 8.3, decided: a training that goes on after a rank was killed."""
 
+import random
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+import torch
+from torch.nn.functional import cross_entropy
+
+from course_lib.exercises import baseline
+from course_lib.exercises.attempt import STUCK, Failed
+from course_lib.exercises.compare import refuse_weights
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
-from course_lib.exercises.values import shown
 
 _TEXTS = Texts("8.3")
+_EVERY = 5  # steps from one checkpoint to the next
+_SHARE = 32  # samples of a rank in a step
+_KILLS = ("SIGKILL", "SIGXFSZ")
+# what loading half a file raises
+_HALF = ("EOFError", "UnpicklingError", "BadZipFile", "JSONDecode", "PytorchStream")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """What ranks are given; seed 0 is the learner's, another draws other numbers."""
-    for world_size in (2, 3 + seed % 3):
-        yield Case({}, world_size, expected=world_size)
+    """Launches with one folder: killed in a step, and again; killed in two saves.
+
+    Expected are the weights of one process, and how many steps are left at most.
+    """
+    numbers = random.Random(seed)
+    sizes = (2, 17, 13), (3, 14, 10)
+    if seed:
+        steps = numbers.randint(12, 18)
+        sizes = (3, steps, numbers.randint(6, steps)), (2, numbers.randint(11, 14), 10)
+    with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
+        for number, (ranks, steps, at) in enumerate(sizes):
+            given = {"data": baseline.samples(200 + 9 * seed), "seed": seed}
+            given |= {"steps": steps, "folder": f"{parent}/{number}"}
+            given["killed"] = "while they saved" if number else f"in step {at}"
+            Path(given["folder"]).mkdir()
+            weights = _weights(given, ranks)
+            launches = (_in_saves if number else _in_a_step)(ranks, at)
+            for kill, killed, done in launches:
+                expected = {"weights": weights, "done": done}
+                case = given | {"kill": kill, "ranks": killed}
+                yield Case(case, ranks, expected=expected)
+
+
+def _in_a_step(ranks, at):
+    """The faults of each launch, in which ranks, and how many steps are saved."""
+    yield {"at": at}, [ranks - 1], 0
+    yield {}, [], (at - 1) // _EVERY * _EVERY
+
+
+def _in_saves(ranks, at):
+    yield {"saving": at}, [0], 0
+    yield {"saving": _EVERY}, list(range(ranks)), at - _EVERY
+    yield {}, [], at - _EVERY
+
+
+def _weights(given, ranks):
+    """The weights after a training without a stop, in one process."""
+    images, labels = given["data"]
+    model = baseline.network(given["seed"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=baseline.RATE, momentum=0.9)
+    with baseline.seeded(0):
+        for _ in range(given["steps"]):
+            batch = torch.randperm(len(images))[: _SHARE * ranks]
+            optimizer.zero_grad()
+            cross_entropy(model(images[batch]), labels[batch]).backward()
+            optimizer.step()
+    return model.state_dict()
 
 
 def judge(case: Case, seen) -> str:
-    """Compare what each rank returned; the proof in words, or `Wrong`."""
+    """Compare how many steps it took, the weights, then what was saved and when."""
+    steps, done = case.given["steps"], case.expected["done"]
+    passes = [one["passes"] for one in seen]
+    most = steps - done
+    facts = [("too many steps", passes, most, 0, most)]
+    if wrong := _TEXTS.differing(facts, steps=steps, done=done):
+        files = max(len(one["files"]) for one in seen)
+        wrong.clue = {"passes": passes, "saves": _saves(seen), "files": files}
+        if "saved" in case.given["killed"]:
+            wrong.hint = _TEXTS.hint("in a save")
+    hint = wrong.hint if wrong else _TEXTS.hint("state")
+    returned, also = [one["returned"] for one in seen], {"passes": passes}
+    refuse_weights(returned, case.expected["weights"], hint=hint, also=also)
+    if wrong:
+        raise wrong
+    _TEXTS.refuse([("not left", [int(not one["left"]) for one in seen], 0, 0, 0)])
+    _refuse_saves(seen, steps)
+    return _words(case)
+
+
+def _saves(seen):
+    """After how many steps since the start some rank has saved."""
+    return sorted({passes for one in seen for passes in one["saves"]})
+
+
+def _refuse_saves(seen, steps):
+    """Refuse files that are written after other steps, or by several ranks."""
     for rank, one in enumerate(seen):
-        returned = one["returned"]
-        if type(returned) is not int or returned != case.expected:
-            fill = {"returned": shown(returned), "expected": case.expected}
-            where = {"rank": rank, "ranks": case.world_size}
-            clue = {"returned": returned}
-            raise _TEXTS.wrong("other value", clue=clue, **where, **fill)
-    return f"{case.world_size} ranks"
+        first = steps - one["passes"]
+        for step in (first + passes for passes in one["saves"] if passes):
+            if step % _EVERY and step != steps:
+                where = {"rank": rank, "ranks": len(seen), "step": step}
+                raise _TEXTS.wrong("saved often", clue={"saves": one["saves"]}, **where)
+    names = [name for one in seen for name in one["files"]]
+    for name in names:
+        if names.count(name) > 1:
+            raise _TEXTS.wrong("same file", clue={"same": True}, name=name)
+
+
+def _words(case):
+    return f"{case.world_size} ranks killed {case.given['killed']}"
+
+
+def failed(case: Case, wrong: Failed) -> str:
+    """Go on if the check itself has killed this rank; else say what was to be read."""
+    error, said = wrong.error, f"{wrong.error.kind} {wrong.error}"
+    signals = [name for name in _KILLS if name in said]
+    if error.kind == "killed" and signals and error.rank in case.given["ranks"]:
+        return _words(case)
+    signs = {
+        "half written": any(name in said for name in _HALF),
+        "one file": "->" in said.partition("\n")[0],  # a name that is moved
+        "no file": error.kind == "FileNotFoundError",
+        "other steps": error.kind in (*STUCK, "lost"),
+    }
+    if name := next(filter(signs.get, signs), None):
+        wrong.hint = _TEXTS.hint(name)
+    raise wrong

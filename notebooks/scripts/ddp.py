@@ -1,0 +1,281 @@
+"""Train on handwritten digits, on one machine or many; a killed run can go on.
+
+python ddp.py                                       (one process)
+python ddp.py --spawn 2                             (this script starts two)
+torchrun --nproc-per-node=2 --max-restarts=1 ddp.py
+mpirun -np 4 --map-by ppr:2:node python ddp.py      (Intel MPI: -n 4 -ppn 2)
+srun --nodes=2 --ntasks-per-node=2 python ddp.py
+
+However many ranks there are, the weights are the same up to rounding. On several
+machines mpirun and srun need the variable MASTER_ADDR: the host of rank 0.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import time
+import zipfile
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+# DDP imports this later, and its default arguments would then keep the group alive
+import torch.distributed.nn
+import torch.multiprocessing as mp
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+OMPI, TASKS = "OMPI_COMM_WORLD", "SLURM_STEP_TASKS_PER_NODE"
+LAUNCHERS = (  # what each calls these; Slurm last, for it may have started mpirun
+    NAMES,  # torchrun
+    (f"{OMPI}_RANK", f"{OMPI}_LOCAL_RANK", f"{OMPI}_SIZE", f"{OMPI}_LOCAL_SIZE"),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),  # MPICH, Intel MPI
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", TASKS),
+)
+
+
+def resolve(env):
+    """Return the four numbers of NAMES, or None if no launcher has set them."""
+    for names in LAUNCHERS:
+        if all(name in env for name in names):
+            *numbers, here = (env[name] for name in names)
+            if TASKS in names:  # of all nodes: "2(x3),1" is two on three, then one
+                pairs = [part.strip(")").partition("(x") for part in here.split(",")]
+                counts = [n for n, _, times in pairs for _ in range(int(times or 1))]
+                here = counts[int(env["SLURM_NODEID"])]
+            return [int(number) for number in (*numbers, here)]
+    return None
+
+
+def join(numbers):
+    """Join the process group; return the device of this rank."""
+    rank, local_rank, world_size, local_world_size = numbers
+    os.environ.update(zip(NAMES, map(str, numbers)))
+    if local_world_size < world_size and "MASTER_ADDR" not in os.environ:
+        raise SystemExit("several machines: set MASTER_ADDR to the host of rank 0")
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500" if world_size > 1 else "0")
+    on_gpus = torch.cuda.device_count() >= local_world_size
+    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
+    if on_gpus:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=5))
+    return device
+
+
+def who():
+    """Return rank and world size; without a group there is one rank."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
+def train(args, device):
+    """Train from the last checkpoint on; return the model and its last step."""
+    images, labels = load_data(args.data_size, device)
+    torch.manual_seed(args.seed)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+    net = DDP(model) if dist.is_initialized() else model
+    # DDP orders its buckets anew in its second forward, and with them the sums of
+    # gradients. Let that be now: then a run that goes on adds as one without a stop
+    for _ in range(2):
+        net(images[:1]).sum().backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    count, parts = len(images), (model, optimizer)
+    first, seen = resume(args, parts) if args.checkpoint else (0, 0)
+    step = first
+    while seen < args.epochs * count:  # samples of all ranks, in all epochs
+        epoch, start = divmod(seen, count)
+        batch = shuffled(count, args.seed + epoch)[start : start + args.batch_size]
+        data = images[batch], labels[batch]
+        loss = take_step(net, optimizer, data, parts=args.accumulation_steps)
+        step, seen = step + 1, seen + len(batch)
+        report(args, loss, step=step, start=first)
+        if (step, who()[0], first) == (args.die_at, args.die_rank, 0):
+            die()
+        if args.checkpoint and (step % args.every == 0 or seen == args.epochs * count):
+            save(args, parts, step=step, seen=seen)
+    return model, step
+
+
+@functools.lru_cache(maxsize=1)
+def shuffled(count, seed):
+    """Return the order of samples in one epoch, the same on all ranks."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+
+
+def take_step(net, optimizer, data, *, parts):
+    """Take a step with the mean loss of a batch of all ranks; return that loss."""
+    rank, world_size = who()
+    share, total = [tensor[rank::world_size] for tensor in data], torch.zeros(1)
+    optimizer.zero_grad()
+    pieces = zip(*(tensor.tensor_split(parts) for tensor in share))
+    for number, (images, labels) in enumerate(pieces, 1):
+        quiet = isinstance(net, DDP) and number < parts
+        with net.no_sync() if quiet else contextlib.nullcontext():
+            loss = nn.functional.cross_entropy(net(images), labels, reduction="sum")
+            loss = loss / len(data[0])  # of all ranks: their shares may be unequal
+            (loss * world_size).backward()  # DDP divides by the number of ranks
+        total += loss.detach().cpu()
+    optimizer.step()
+    return total.to(images.device)
+
+
+def report(args, loss, *, step, start):
+    """Let rank 0 print the loss of a step, and add it to a file of JSON lines."""
+    if not args.losses and not args.verbose:
+        return
+    if dist.is_initialized():
+        dist.all_reduce(loss)
+    row = {"step": step, "loss": loss.item(), "start": start, "time": time.time()}
+    if who()[0] == 0 and args.verbose:
+        print(f"step {step}: loss {row['loss']:.4f}", flush=True)
+    if who()[0] == 0 and args.losses:
+        with open(args.losses, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def die():
+    """End as if memory ran out, unless torchrun has started this rank anew."""
+    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def save(args, parts, *, step, seen):
+    """Let rank 0 write a checkpoint whole or not at all; PATH.1 is the one before."""
+    model, optimizer = (one.state_dict() for one in parts)
+    state = {"model": model, "optimizer": optimizer, "step": step, "seen": seen}
+    state |= {"seed": args.seed, "data_size": args.data_size, "world_size": who()[1]}
+    if who()[0] == 0:
+        try:
+            write(state, args.checkpoint)
+        except (OSError, RuntimeError) as error:  # torch.save raises both
+            print(f"step {step}: not saved, the file before stays: {error}", flush=True)
+    if dist.is_initialized():
+        dist.barrier()  # nobody runs ahead of the file
+
+
+def write(state, path):
+    """Write a file that has its name only when all of it is on the disk."""
+    part, folder = f"{path}.part", os.path.dirname(os.path.abspath(path))
+    try:
+        with open(part, "wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(path):
+            os.replace(path, f"{path}.1")
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(OSError):  # gone, if all went well
+            os.remove(part)
+    names = os.open(folder, os.O_RDONLY)
+    os.fsync(names)
+    os.close(names)
+
+
+def load(path):
+    """Return the newest checkpoint that is whole, or None."""
+    for name in filter(os.path.exists, (path, f"{path}.1")):
+        try:
+            # torch.load compares no checksums of the file, which is a zip archive
+            if wrong := zipfile.ZipFile(name).testzip():
+                raise ValueError(f"bad checksum of {wrong}")
+            return torch.load(name, map_location="cpu")
+        except Exception as error:  # damage shows in many ways
+            print(f"{name} is damaged, now {name}.damaged: {error}", flush=True)
+            os.replace(name, f"{name}.damaged")  # never to become PATH.1
+    return None
+
+
+def resume(args, parts):
+    """Take what rank 0 has loaded, on all ranks; return step and samples seen."""
+    rank, world_size = who()
+    box = [load(args.checkpoint) if rank == 0 else None]
+    if dist.is_initialized():
+        dist.broadcast_object_list(box)  # other machines may not see its disk
+    [state] = box
+    if state is None:
+        return 0, 0
+    for name in ("seed", "data_size"):
+        if state[name] != getattr(args, name):
+            raise SystemExit(
+                f"{args.checkpoint} was made with another {name}: {state[name]}"
+            )
+    for one, name in zip(parts, ("model", "optimizer")):
+        one.load_state_dict(state[name])
+    if rank == 0:
+        ranks = f"ranks then {state['world_size']}, now {world_size}"
+        print(f"goes on after step {state['step']} ({ranks})", flush=True)
+    return state["step"], state["seen"]
+
+
+def load_data(size, device):
+    """Return images and labels of `size` digits."""
+    digits = load_digits()
+    images = torch.tensor(digits.data[:size], dtype=torch.float32) / 16
+    return images.to(device), torch.tensor(digits.target[:size]).to(device)
+
+
+def main(arguments=None):
+    """Be one rank, or start ranks with --spawn."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=64, help="of all ranks")
+    parser.add_argument("--data-size", type=int, default=1797)
+    parser.add_argument("--accumulation-steps", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", metavar="PATH", help="go on from it, save it")
+    parser.add_argument("--every", type=int, default=20, help="steps between saves")
+    parser.add_argument("--losses", metavar="PATH", help="add a line for each step")
+    parser.add_argument("--die-at", type=int, metavar="STEP", help="kill a rank there")
+    parser.add_argument("--die-rank", type=int, default=0)
+    parser.add_argument("--spawn", type=int, metavar="N", help="start N ranks here")
+    parser.add_argument("--distributed", action=argparse.BooleanOptionalAction)
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args(arguments)
+    numbers = resolve(os.environ)
+    if args.spawn and numbers is None:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        mp.spawn(spawned, args=(args,), nprocs=args.spawn)
+    else:
+        run(args, numbers)
+
+
+def run(args, numbers):
+    """Be the rank that these numbers say, from joining the group to leaving it."""
+    torch.set_num_threads(1)  # ranks share the cores
+    if numbers is None and args.distributed:
+        numbers = [0, 0, 1, 1]  # a group of one
+    if args.distributed is False and numbers and numbers[2] > 1:
+        raise SystemExit(f"--no-distributed, but there are {numbers[2]} ranks")
+    grouped = numbers is not None and args.distributed is not False
+    device = join(numbers) if grouped else torch.device("cpu")
+    model, step = train(args, device)
+    if who()[0] == 0:
+        images, labels = load_data(None, device)
+        share = (model(images).argmax(1) == labels).float().mean().item()
+        print(f"step {step}: {share:.1%} of all digits are right")
+    if grouped:
+        dist.destroy_process_group()
+
+
+def spawned(rank, args):
+    """Be one rank that spawn has started."""
+    run(args, [rank, rank, args.spawn, args.spawn])
+
+
+def free_port():
+    """Return a port that no program uses now, as text."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()
