@@ -229,6 +229,7 @@ def test_a_job_of_slurm_asks_for_what_torchrun_needs():
         *("mem=64G", "time=01:30:00", "output=%x-%j.out"),
     ]
     agents = "srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=16"
+    agents += " --kill-on-bad-exit=1"
     assert f"{agents} \\\n    torchrun --nnodes=2 --nproc-per-node=2" in text
     assert "--max-restarts=3" in text and "OMP_NUM_THREADS=8" in text
     # pytorch issue 135712: ranks of a later start find the addresses of dead ones

@@ -38,8 +38,8 @@ def form() -> None:
         return
     from IPython.display import display
 
-    note = "Run this cell to get its form."
-    page = f"{note}{first._repr_html_()}"
+    note = "While the notebook runs, a form stands here. Its first values give:"
+    page = f"{note}{first.page()}"
     bundle = {"text/plain": f"{note}\n\n{first}", "text/html": page}
     display(bundle | {_VIEW: _box()._repr_mimebundle_()[_VIEW]}, raw=True)
 
@@ -83,4 +83,4 @@ def _shown(*, scheduler, script, **values):
         return f'<p role="status">No script: {html.escape(str(error))}</p>'
     ranks = many(values["nodes"] * max(values["gpus"], 1), "rank")
     words = f"{ranks} on {many(values['nodes'], 'node')}, by {values['launcher']}"
-    return f'<p role="status">{html.escape(words)}</p>{text._repr_html_()}'
+    return f'<p role="status">{html.escape(words)}</p>{text.page()}'

@@ -18,7 +18,8 @@ SCHEDULERS = {
 _SUBMIT = {"slurm": "sbatch", "lsf": "bsub <"}
 # torchrun runs once on each node; since 22.05 srun does not take cores from sbatch
 _ON_EACH_NODE = {
-    "slurm": "srun --nodes={nodes} --ntasks-per-node=1 --cpus-per-task={width}",
+    "slurm": "srun --nodes={nodes} --ntasks-per-node=1 --cpus-per-task={width}"
+    " --kill-on-bad-exit=1",
     "lsf": 'blaunch -z "$(sort -u "$LSB_DJOB_HOSTFILE" | xargs)"',
 }
 
@@ -37,7 +38,8 @@ class JobScript(str):
     def __repr__(self):
         return str(self)
 
-    def _repr_html_(self):
+    def page(self) -> str:
+        """HTML: the script to be copied, a link to download it, how to hand it in."""
         name, data = f"train.{self.scheduler}", base64.b64encode(self.encode()).decode()
         style = "user-select:all;border:1px solid #8888;padding:.5em;overflow-x:auto"
         link = f'<a download="{name}" href="data:text/plain;base64,{data}"'
@@ -47,6 +49,8 @@ class JobScript(str):
             f'<pre style="{style}" tabindex="0">{html.escape(self)}</pre>'
             f"One click selects all. Download {link}, then <code>{submit}</code>"
         )
+
+    _repr_html_ = page
 
 
 def job_script(
@@ -97,6 +101,7 @@ def job_script(
         restarts=restarts,
     )
     if launcher == "torchrun":
+        start = start.replace(" --rdzv-", " \\\n        --rdzv-", 1)  # a long line
         start = f"{_ON_EACH_NODE[scheduler].format(**sizes)} \\\n    {start}"
     lines = fill(scheduler, sizes | names | {"start": start, "setup": "\n".join(setup)})
     text = JobScript("\n".join([*lines, ""]))

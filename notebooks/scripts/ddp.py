@@ -66,6 +66,8 @@ def join(numbers):
     device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
     if on_gpus:
         torch.cuda.set_device(device)
+    elif torch.cuda.device_count():
+        print(f"rank {rank} sees too few GPUs for {local_world_size} ranks: on the CPU")
     dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=5))
     return device
 
