@@ -15,7 +15,7 @@ _NUMBERS = ("rank", "world_size", "local_rank")
 # the inner launcher, and the one that started it
 _DRAWN = (
     *(("torchrun", "Open MPI"), ("torchrun", "MPICH"), ("torchrun", "Slurm")),
-    *(("Open MPI", "Slurm"), ("Open MPI", ""), ("MPICH", "Slurm"), ("jsrun", "")),
+    *(("Open MPI", "Slurm"), ("Open MPI", "MPICH"), ("MPICH", "Slurm"), ("jsrun", "")),
     ("Slurm", ""),
 )
 # what is easily taken for the number of all ranks
@@ -52,7 +52,8 @@ def _drawn(numbers):
         yield name, env, right
     row = _ROWS["Open MPI"]
     lost = {row.rank: "2", row.local_rank: str(numbers.randrange(2)), "PMI_SIZE": "4"}
-    yield "Open MPI without OMPI_COMM_WORLD_SIZE", lost, "error"
+    lost |= dict(zip(_ROWS["Slurm"][1:4], ("1", "2", "0")))
+    yield "Open MPI without OMPI_COMM_WORLD_SIZE, started by Slurm", lost, "error"
     yield "no launcher", {"HOME": "/home/ada", "SLURM_JOB_ID": "7"}, "error"
 
 
@@ -89,9 +90,9 @@ def _same(found, right):
 
 def _accepted(env):
     """The name of the hint where there is no rank, but an answer."""
-    if "SLURM_LOCALID" in env:
-        return "batch script"
-    return "missing" if "OMPI_COMM_WORLD_RANK" in env else "nobody"
+    if "OMPI_COMM_WORLD_RANK" in env:
+        return "missing"
+    return "batch script" if "SLURM_LOCALID" in env else "nobody"
 
 
 def _why(found, env, right):
@@ -103,6 +104,8 @@ def _why(found, env, right):
     if sorted(map(repr, found)) == sorted(map(repr, right)):
         return "order"
     rows = [[env.get(name) for name in row[1:4]] for row in LAUNCHERS]
+    if tuple(found) == (0, 1, 0) and ["0", "1", "0"] not in rows:
+        return "own"
     if [str(one) for one in found] in rows:
         return "outer"
     if found[1] != right[1] and str(found[1]) in map(env.get, _JOB_SIZES):

@@ -2,7 +2,7 @@ def commands():
     return {
         "E": """srun --cpus-per-task 24 --ntasks-per-node 1 \\
   bash -c 'torchrun --rdzv-endpoint "${MASTER_ADDR}:${MASTER_PORT}" \\
-  --rdzv-backend c10d --rdzv-id "$SLURM_JOB_ID" --max-restarts 3 \\
+  --rdzv-backend c10d --rdzv-id job7 --max-restarts 3 \\
   --nproc-per-node gpu --nnodes $SLURM_NNODES train.py'""",
         "D": "srun -c6 --label --ntasks=8 --ntasks-per-node=4 python -u ./train.py",
         "C": "MASTER_ADDR=node0 MASTER_PORT=29500 mpiexec -n 4 --bind-to none"
