@@ -8,6 +8,8 @@ counts as one that does not fit, and is listed.
 """
 
 import dataclasses
+import datetime
+import hashlib
 import json
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
@@ -34,28 +37,70 @@ from tests.kernels import Kernel, error
 
 UNSEEN = report.ROOT / "tests/unseen"
 JUDGED = UNSEEN / "judged.json"
+KEPT = report.ROOT / "benchmarks/checks.json"
+_FOLDERS = ("judge", "observe")
 _LIMIT = 10  # seconds for ranks that wait for each other
 _HEADS = ["exercise", "accepted", "refused", "fitting hints", "new kernel", "again"]
 _TESTS = ("tests/test_judges.py", "-q", "--dist", "load", "-p", "no:cacheprovider")
 _PAUSE = 3  # seconds in which a reader of the set-up cell does not run the next
 
 
-def run(rounds: int | None) -> str:
-    """The table of all exercises, and the answers that are to be read or mended."""
+def run(rounds: int | None) -> report.Report:
+    """The table of all exercises, and the answers that are to be read or mended.
+
+    An exercise whose files are as they were keeps what was measured then: `KEPT`.
+    Remove that file, and all are measured anew.
+    """
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    kept = {name: kept.get(name, {}) for name in exercises()}
+    stale = [name for name in kept if kept[name].get("digest") != _digest(name)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        told = dict(zip(exercises(), pool.map(asked, exercises())))
-    rows, rest, sums = [], [], []
-    for exercise, answers_told in told.items():
-        counts, missed = _counts(exercise, *answers_told)
-        first, again = zip(*(seconds(exercise) for _ in range(rounds or 3)))
-        times = [statistics.median(column) for column in (first, again)]
-        rows.append([exercise, *map(_of, counts), *(f"{t:.1f} s" for t in times)])
-        rest += [f"- {exercise} {line}\n" for line in missed]
-        sums.append((*counts, *times))
-    columns = list(zip(*sums))
-    together = [_of(map(sum, zip(*column))) for column in columns[:3]]
-    most = [f"at most {max(column):.1f} s" for column in columns[3:]]
-    rows.append(["all", *together, *most])
+        told = dict(zip(stale, pool.map(asked, stale)))
+    for name in stale:
+        kept[name] = _measured(name, told[name], rounds or 3)
+    text = report.Report(_page(kept))
+    text.files = {KEPT: json.dumps(kept, indent=1, ensure_ascii=False) + "\n"}
+    return text
+
+
+def _digest(exercise):
+    """A hash of the files of an exercise, and of how its hints were judged."""
+    module = f"e{exercise.replace('.', '_')}.py"
+    files = [f"course_lib/exercises/{folder}/{module}" for folder in _FOLDERS]
+    files += [f"course_lib/exercises/texts/{exercise}.ini"]
+    files += [f"course_lib/exercises/mistakes/{exercise}.json"]
+    files += [f"tests/unseen/{exercise}.toml"]
+    judged = json.loads(JUDGED.read_text(encoding="utf-8"))
+    own = {name: row for name, row in judged.items() if name.split()[0] == exercise}
+    text = report.digest(files) + json.dumps(own, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _measured(exercise, told, rounds):
+    """What is kept of an exercise."""
+    counts, missed = _counts(exercise, *told)
+    first, again = zip(*(seconds(exercise) for _ in range(rounds)))
+    return {
+        "digest": _digest(exercise),
+        "date": str(datetime.date.today()),
+        "counts": counts,
+        "times": [statistics.median(column) for column in (first, again)],
+        "missed": missed,
+        "others": _other_cases(exercise),
+    }
+
+
+def _page(kept):
+    """The table, and below it what is to be read or mended."""
+    rows = [
+        [name, *map(_of, row["counts"]), *(f"{t:.1f} s" for t in row["times"])]
+        for name, row in kept.items()
+    ]
+    counts = zip(*(row["counts"] for row in kept.values()))
+    times = zip(*(row["times"] for row in kept.values()))
+    together = [_of(map(sum, zip(*column))) for column in counts]
+    rows.append(["all", *together, *(f"at most {max(t):.1f} s" for t in times)])
+    rest = [f"- {name} {line}\n" for name in kept for line in kept[name]["missed"]]
     left_out = [
         f"- {exercise} {name}: {row['why']}\n"
         for exercise in exercises()
@@ -68,30 +113,47 @@ def run(rounds: int | None) -> str:
         f" takes in a new kernel, {_PAUSE} s after the set-up cell, and again (the"
         " median).\n\n"
         f"{report.table(_HEADS, rows)}\n{report.conditions()}\n"
-        f"{_other_cases()}\n"
+        f"{_days(kept)}\n{_others(kept)}\n"
         f"Still to be read or mended: {len(rest)}.\n\n{''.join(rest)}\n"
         f"Left out, because the text allows them: {len(left_out)}.\n\n"
         f"{''.join(left_out)}"
     )
 
 
-def _other_cases():
-    """What all stored answers and fuzzed values give in the cases of other seeds."""
-    began = time.perf_counter()
+def _days(kept):
+    """How many rows are of which day."""
+    days = Counter(row["date"] for row in kept.values())
+    parts = [f"{count} of {day}" for day, count in sorted(days.items())]
+    return (
+        "A row is measured anew when a file of its exercise changes: its check, texts,"
+        f" known mistakes or unseen answers. Rows: {', '.join(parts)}.\n"
+    )
+
+
+def _others(kept):
+    ends = Counter()
+    for row in kept.values():
+        ends.update(row["others"])
+    told = ", ".join(f"{count:,} {end}" for end, count in ends.items())
+    return (
+        f"Each of {len(answers.right())} stored right and {len(answers.wrong())} wrong"
+        " answers with the cases of three other seeds, and 10,000 values that nobody"
+        f" expects for each judge: {told}.\n"
+    )
+
+
+def _other_cases(exercise) -> dict[str, int]:
+    """How many tests of stored answers and fuzzed values end how, with other seeds."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", str(os.cpu_count()), *_TESTS],
+        [sys.executable, "-m", "pytest", "-n", str(os.cpu_count()), *_TESTS]
+        + ["-k", exercise],
         cwd=report.ROOT,
         env=os.environ | {"EVERY_CASE": "1"},
         capture_output=True,
         text=True,
     )
-    minutes = (time.perf_counter() - began) / 60
-    last = re.findall(r"\d+ (?:passed|failed)", done.stdout.strip().rpartition("\n")[2])
-    return (
-        f"Each of {len(answers.right())} stored right and {len(answers.wrong())} wrong"
-        " answers with the cases of three other seeds, and 10,000 values that nobody"
-        f" expects for each judge: {', '.join(last)} in {minutes:.0f} minutes.\n"
-    )
+    last = done.stdout.strip().rpartition("\n")[2]
+    return {end: int(n) for n, end in re.findall(r"(\d+) (passed|failed)", last)}
 
 
 def _of(pair):
