@@ -23,39 +23,55 @@ _HALF = ("EOFError", "UnpicklingError", "BadZipFile", "JSONDecode", "PytorchStre
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Launches with one folder: killed in a step, and again; killed in two saves.
+    """Launches with a folder: killed in two steps; as files change; in two saves.
 
     Expected are the weights of one process, and how many steps are left at most.
     """
     numbers = random.Random(seed)
-    sizes = (2, 17, 13), (3, 14, 10)
+    sizes = (2, 17, 13), (2, 12, 10), (3, 14, 10)
     if seed:
-        steps = numbers.randint(12, 18)
-        sizes = (3, steps, numbers.randint(6, steps)), (2, numbers.randint(11, 14), 10)
+        steps = numbers.randint(17, 19)
+        last = numbers.randint(11, 14)
+        sizes = (3, steps, numbers.randint(11, 15)), (2, last, 10), (2, last, 10)
     with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
         for number, (ranks, steps, at) in enumerate(sizes):
             given = {"data": baseline.samples(200 + 9 * seed), "seed": seed}
             given |= {"steps": steps, "folder": f"{parent}/{number}"}
-            given["killed"] = "while they saved" if number else f"in step {at}"
+            words, launches = _FAULTS[number]
+            given["killed"] = words.format(at)
             Path(given["folder"]).mkdir()
             weights = _weights(given, ranks)
-            launches = (_in_saves if number else _in_a_step)(ranks, at)
-            for kill, killed, done in launches:
+            for kill, killed, done in launches(ranks, at):
                 expected = {"weights": weights, "done": done}
                 case = given | {"kill": kill, "ranks": killed}
                 yield Case(case, ranks, expected=expected)
 
 
-def _in_a_step(ranks, at):
+def _in_steps(ranks, at):
     """The faults of each launch, in which ranks, and how many steps are saved."""
+    saved = (at - 1) // _EVERY * _EVERY
     yield {"at": at}, [ranks - 1], 0
-    yield {}, [], (at - 1) // _EVERY * _EVERY
+    # so that of two files in turn each is once the newer one
+    yield {"at": _EVERY + 1}, [0], saved
+    yield {}, [], saved + _EVERY
+
+
+def _between_files(ranks, at):
+    yield {"moving": at}, [0], 0
+    yield {}, [], at - _EVERY
 
 
 def _in_saves(ranks, at):
     yield {"saving": at}, [0], 0
     yield {"saving": _EVERY}, list(range(ranks)), at - _EVERY
     yield {}, [], at - _EVERY
+
+
+_FAULTS = (
+    ("in step {0} and six steps later", _in_steps),
+    ("after a file was removed or renamed", _between_files),
+    ("while they saved", _in_saves),
+)
 
 
 def _weights(given, ranks):
@@ -81,7 +97,9 @@ def judge(case: Case, seen) -> str:
     if wrong := _TEXTS.differing(facts, steps=steps, done=done):
         files = max(len(one["files"]) for one in seen)
         wrong.clue = {"passes": passes, "saves": _saves(seen), "files": files}
-        if "saved" in case.given["killed"]:
+        if "file" in case.given["killed"]:
+            wrong.hint = _TEXTS.hint("between files")
+        elif "saved" in case.given["killed"]:
             wrong.hint = _TEXTS.hint("in a save")
     hint = wrong.hint if wrong else _TEXTS.hint("state")
     returned, also = [one["returned"] for one in seen], {"passes": passes}

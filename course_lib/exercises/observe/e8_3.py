@@ -22,7 +22,7 @@ def observe(rank, world_size, answer, given):
     """What a training gives, its steps, and after which of them files were written."""
     model, folder = baseline.network(given["seed"]), given["folder"]
     kill = given["kill"] if rank in given["ranks"] else {}
-    with _Faults(model, **kill) as faults, _writes(folder, faults.passes) as writes:
+    with _Faults(model, **kill) as faults, _writes(folder, faults) as writes:
         weights = answer(rank, world_size, model, given["data"], given["steps"], folder)
     return {
         "returned": plain(weights),
@@ -37,12 +37,19 @@ class _Faults(Work):
     """Kills this rank as step `at` begins, or as it writes a file after step `saving`.
 
     The second is left to the system: a file may not grow over some size (man 2
-    setrlimit). So half a file is there, however it is written.
+    setrlimit). So half a file is there, however it is written. After step `moving` the
+    rank is killed as soon as it has removed or renamed a file.
     """
 
-    def __init__(self, model, at=0, saving=0):
+    def __init__(self, model, at=0, saving=0, moving=0):
         super().__init__(model)
-        self.at, self.saving = at, saving
+        self.at, self.saving, self.moving = at, saving, moving
+
+    def move(self, original, *args, **kwargs):
+        """Remove or rename a file, and perhaps be killed."""
+        original(*args, **kwargs)
+        if 0 < self.moving <= len(self.passes):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def __exit__(self, *error):
         super().__exit__(*error)
@@ -69,13 +76,13 @@ def _limit(size):
 
 
 @contextlib.contextmanager
-def _writes(folder, passes):
+def _writes(folder, faults):
     """After how many passes which file of a folder was opened for writing."""
     writes = []
 
     def note(path):
         if not isinstance(path, int) and str(path).startswith(folder):
-            writes.append((len(passes), os.path.basename(path)))
+            writes.append((len(faults.passes), os.path.basename(path)))
 
     def heard(event, args):
         if event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR):
@@ -89,4 +96,6 @@ def _writes(folder, passes):
     sys.addaudithook(heard)
     with contextlib.ExitStack() as stack:
         patch(stack, (torch, "save"), save)
+        for name in ("remove", "unlink", "rename", "replace"):
+            patch(stack, (os, name), faults.move)
         yield writes
