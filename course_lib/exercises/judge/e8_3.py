@@ -31,7 +31,7 @@ def cases(seed: int) -> Iterator[Case]:
     sizes = (2, 17, 13), (2, 12, 10), (3, 14, 10)
     if seed:
         steps = numbers.randint(17, 19)
-        last = numbers.randint(11, 14)
+        last = numbers.randint(12, 14)
         sizes = (3, steps, numbers.randint(11, 15)), (2, last, 10), (2, last, 10)
     with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
         for number, (ranks, steps, at) in enumerate(sizes):
