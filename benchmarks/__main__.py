@@ -49,6 +49,7 @@ SOURCES = {
     "checks": [
         *(f"course_lib/exercises/{name}/*.*" for name in ("judge", "observe", "texts")),
         *("course_lib/exercises/mistakes/*.json", "tests/unseen/*"),
+        *("tests/right/*/*", "tests/wrong/*/*"),
     ],
     "grading": ["course_lib/grading/**/*.py", *_ROOM],
     "launching": [

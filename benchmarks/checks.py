@@ -41,7 +41,15 @@ KEPT = report.ROOT / "benchmarks/checks.json"
 _FOLDERS = ("judge", "observe")
 _LIMIT = 10  # seconds for ranks that wait for each other
 _HEADS = ["exercise", "accepted", "refused", "fitting hints", "new kernel", "again"]
-_TESTS = ("tests/test_judges.py", "-q", "--dist", "load", "-p", "no:cacheprovider")
+_TESTS = (
+    "tests/test_checks.py",
+    "tests/test_judges.py",
+    "-q",
+    "--dist",
+    "load",
+    "-p",
+    "no:cacheprovider",
+)
 _PAUSE = 3  # seconds in which a reader of the set-up cell does not run the next
 
 
@@ -69,7 +77,7 @@ def _digest(exercise):
     files = [f"course_lib/exercises/{folder}/{module}" for folder in _FOLDERS]
     files += [f"course_lib/exercises/texts/{exercise}.ini"]
     files += [f"course_lib/exercises/mistakes/{exercise}.json"]
-    files += [f"tests/unseen/{exercise}.toml"]
+    files += [f"tests/unseen/{exercise}.toml", f"tests/*/{exercise}/*"]
     judged = json.loads(JUDGED.read_text(encoding="utf-8"))
     own = {name: row for name, row in judged.items() if name.split()[0] == exercise}
     text = report.digest(files) + json.dumps(own, sort_keys=True)
@@ -126,7 +134,7 @@ def _days(kept):
     parts = [f"{count} of {day}" for day, count in sorted(days.items())]
     return (
         "A row is measured anew when a file of its exercise changes: its check, texts,"
-        f" known mistakes or unseen answers. Rows: {', '.join(parts)}.\n"
+        f" known mistakes or answers. Rows: {', '.join(parts)}.\n"
     )
 
 
@@ -137,8 +145,8 @@ def _others(kept):
     told = ", ".join(f"{count:,} {end}" for end, count in ends.items())
     return (
         f"Each of {len(answers.right())} stored right and {len(answers.wrong())} wrong"
-        " answers with the cases of three other seeds, and 10,000 values that nobody"
-        f" expects for each judge: {told}.\n"
+        " answers with its verdict and hint, and with the cases of three other seeds;"
+        f" 10,000 values that nobody expects for each judge: {told}.\n"
     )
 
 

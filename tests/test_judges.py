@@ -1,8 +1,6 @@
 """Judges decide on whatever an answer gives, and on other cases as on the learner's."""
 
-import os
 import random
-import zlib
 from functools import cache
 
 import pytest
@@ -17,10 +15,7 @@ from tests.checking import first_seen, mistake
 from tests.mistakes import IN_RANKS
 
 SEEDS = (1, 2, 3)
-# `EVERY_CASE=1`, as for the table of checks, takes all answers, seeds and values; a run
-# of all tests takes the right answers and a third of the others, with one seed each
-EVERY = bool(os.environ.get("EVERY_CASE"))
-VALUES = 10_000 if EVERY else 1_000  # of each exercise, over its cases
+VALUES = 10_000 if answers.EVERY else 1_000  # of each exercise, over its cases
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +27,10 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def drawn(answer: answers.Answer) -> int:
-    """A number that depends on the answer alone."""
-    return zlib.crc32(answer.id.encode())
-
-
 CHOSEN = answers.right() + [
-    answer for answer in answers.wrong() if EVERY or drawn(answer) // 3 % 3 == 0
+    answer
+    for answer in answers.wrong()
+    if answers.EVERY or answers.drawn(answer) // 3 % 3 == 0
 ]
 
 
@@ -46,7 +38,8 @@ CHOSEN = answers.right() + [
 @pytest.mark.parametrize("answer", CHOSEN, ids=lambda answer: answer.id)
 def test_other_cases_decide_as_the_learners_do(answer):
     called = answer.exercise not in IN_RANKS and not answer.slow
-    seeds = SEEDS if EVERY else [SEEDS[drawn(answer) % len(SEEDS)]]
+    chosen = [SEEDS[answers.drawn(answer) % len(SEEDS)]]
+    seeds = SEEDS if answers.EVERY else chosen
     for seed in seeds if not answer.slow else SEEDS[:1]:
         wrong = mistake(
             answer.exercise,

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from benchmarks import scaling as benchmark
@@ -214,10 +215,12 @@ def test_the_fastest_number_of_gpus_is_seldom_the_cheapest():
 
 
 def sharded():
+    # on the CPU, also where another test has made virtual GPUs
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(3)))
     for layer in model:
-        fully_shard(layer)
-    return fully_shard(model)
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def test_fsdp_on_1024_ranks_moves_half_as_much_again_as_ddp():

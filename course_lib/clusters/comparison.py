@@ -86,7 +86,7 @@ def _found(launcher, variables) -> tuple[Mapping[str, str], str]:
             return env, f"run here: {os.path.basename(path)} -n 2"
         lacks = f"; to run it here: sudo apt-get install {program.package}"
     run = next(row for row in recorded() if row["name"] == _RECORDED[launcher])
-    return run["env"], run["source"].split(";")[0] + lacks
+    return run["env"], run["source"].split(",")[0] + lacks
 
 
 def _path(program):
