@@ -17,6 +17,7 @@ _DATA = json.loads(
     (Path(__file__).parents[1] / "launches.json").read_text(encoding="utf-8")
 )
 EXPECTED = _DATA["expected"]
+_PROGRAMS = ("program", "inner program")
 _SPECIAL = ("standalone", "node 0 at node0:29500", "too few slots")  # own hints
 
 
@@ -33,8 +34,8 @@ def judge(case: Case, seen) -> str:
         raise _TEXTS.wrong("no commands", returned=shown(returned))
     for name, right in EXPECTED.items():
         facts = _facts(_words(texts[name], name), name)
-        first = {"program": right["program"], "script": ("train.py",)}
-        for what, allowed in {**first, **right}.items():
+        first = {what: right[what] for what in _PROGRAMS if what in right}
+        for what, allowed in {**first, "script": ("train.py",), **right}.items():
             found = facts.get(what, "nothing")
             if found not in allowed:
                 fill = {"name": name, "what": what, "found": found}
