@@ -9,22 +9,11 @@ from course_lib.accelerators.collectives import ALL_REDUCES, COLLECTIVES, states
 from course_lib.errors import UsageError
 from course_lib.scenes import all_reduces, collective, messages
 from course_lib.scenes.lanes import lanes
+from tests.moments import items, shown, titles
 
 KINDS = COLLECTIVES | ALL_REDUCES
 Meter = namedtuple("Meter", "world_size messages more", defaults=[()])
 Message = namedtuple("Message", "source target bytes round tag", defaults=[0])
-
-
-def items(moment):
-    return {item.id: item for item in moment.items}
-
-
-def titles(scene):
-    return [moment.title for moment in scene.moments]
-
-
-def shown(moment):
-    return [item for item in moment.items if "gone" not in item.role]
 
 
 def held(moment):

@@ -16,20 +16,9 @@ from course_lib.accelerators.collectives import (
 from course_lib.errors import UsageError
 from course_lib.scenes import nodes
 from course_lib.scenes.machines import crossing
+from tests.moments import items, shown, titles
 
 SHAPES = [[1], [4], [2, 2], [2, 1], [1, 3, 2], [8, 8, 8], [6, 6, 6, 6], [1, 1]]
-
-
-def items(moment):
-    return {item.id: item for item in moment.items}
-
-
-def titles(scene):
-    return [moment.title for moment in scene.moments]
-
-
-def shown(moment):
-    return [item for item in moment.items if "gone" not in item.role]
 
 
 def boxes(moment):

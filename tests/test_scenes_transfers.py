@@ -7,6 +7,7 @@ from course_lib.errors import UsageError
 from course_lib.scenes import transfers
 from course_lib.scenes.traffic import Round, circle, moments
 from course_lib.tracing.events import Trace
+from tests.moments import items
 
 
 def trace(*texts):
@@ -24,10 +25,6 @@ def step(others=(1, 2, 3)):
     out = [f"broadcast 0 {i} {n}" for i in others for n in (16_000, 3_240)]
     back = [f"{name} {i} 0 640" for name in ("gather", "reduce") for i in others]
     return trace(*out, *back)
-
-
-def items(moment):
-    return {item.id: item for item in moment.items}
 
 
 def test_neighbours_of_one_name_and_direction_move_at_once():

@@ -47,10 +47,14 @@ def clean(nothing_left):
     """No process is left after a test."""
 
 
+def outside():
+    """The environment without what a launcher sets."""
+    return {k: v for k, v in os.environ.items() if k not in RANKS}
+
+
 def start(code, *arguments, folder="/", **variables):
     """A process of one thread, in which no variable of a launcher is set but these."""
-    outside = {k: v for k, v in os.environ.items() if k not in RANKS}
-    env = {**outside, "OMP_NUM_THREADS": "1", **variables}
+    env = {**outside(), "OMP_NUM_THREADS": "1", **variables}
     return Python(code, *arguments, cwd=folder, env=env)
 
 
@@ -192,11 +196,10 @@ def weights(path):
 
 def launch(*command, folder, **variables):
     """Start a launcher that leaves its files in a folder."""
-    outside = {k: v for k, v in os.environ.items() if k not in RANKS}
     own = {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), **variables}
     own |= {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env=outside | own, cwd=folder, **pipes)
+    return subprocess.Popen(command, env=outside() | own, cwd=folder, **pipes)
 
 
 def ended(*launchers):
