@@ -1,0 +1,300 @@
+"""Ranks on GPUs: starts, nccl, two ranks that share one GPU, and each way to fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+import course_lib as cl
+from benchmarks.gpu.keeping import Findings, seconds
+
+
+def main(out: str) -> int:
+    """Run all cases; each is kept with its time and what is left on the GPU."""
+    findings = Findings(out, "ranks")
+    if not torch.cuda.device_count():
+        print("no GPU here")
+        for name, fn, ranks, options in CASES[:2]:  # a rehearsal of the way it goes
+            case(findings, name, (fn, ranks, options))
+        return 0
+    for name, fn, ranks, options in CASES:
+        with findings.attempt(name):
+            case(findings, name, (fn, ranks, options))
+    findings.keep("caller started CUDA", torch.cuda.is_initialized())
+    return 0
+
+
+def case(findings, name, what):
+    """One launch: its value or its error, its seconds, what it left."""
+    fn, ranks, options = what
+    options = dict(options)
+    environ = options.pop("environ", {})
+    interrupt = options.pop("interrupt", None)
+    os.environ.update(environ)
+    if interrupt:
+        # as the kernel is interrupted: the main thread gets a signal
+        threading.Timer(interrupt, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def run():
+        try:
+            results = cl.launch(fn, world_size=ranks, **options)
+        except KeyboardInterrupt as error:  # LaunchInterrupted is one, too
+            return {"error": f"{type(error).__name__}: {error}"}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        found = {"value": list(results), "output": "\n".join(results.output)[-6000:]}
+        if results.trace:
+            found["trace"] = [vars_of(event) for event in results.trace.events]
+            found["source"] = results.trace.source
+        found["meter"] = str(results.meter)
+        return found
+
+    spent, found = seconds(run)
+    for variable in environ:
+        del os.environ[variable]
+    findings.keep(name, {"seconds": round(spent, 3), **found, "left": left()})
+
+
+def vars_of(event):
+    """An event as plain data."""
+    names = ("rank", "kind", "name", "start", "stop", "bytes")
+    return {name: getattr(event, name, None) for name in names}
+
+
+def left() -> dict:
+    """Processes on the GPU, and its memory, as soon as the launch is over."""
+    query = ("--query-compute-apps=pid,used_memory", "--query-gpu=memory.used")
+    texts = []
+    for one in query:
+        command = ["nvidia-smi", one, "--format=csv,noheader"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+            texts.append(done.stdout.strip())
+        except OSError:
+            texts.append("")
+    return dict(zip(("processes", "memory"), texts))
+
+
+def plain(rank, world_size):
+    """No GPU at all."""
+    return os.getpid() > 0
+
+
+def nccl(rank, world_size):
+    """A group, an all-reduce; the seconds of each."""
+    times, start = {}, time.perf_counter()
+
+    def lap(name):
+        nonlocal start
+        torch.cuda.synchronize()
+        times[name], start = time.perf_counter() - start, time.perf_counter()
+
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    ones = torch.ones(4, device=device)
+    lap("context")
+    dist.init_process_group("nccl", device_id=device)
+    lap("init_process_group")
+    dist.all_reduce(ones)
+    lap("first all-reduce")
+    dist.all_reduce(ones)
+    lap("second all-reduce")
+    dist.barrier()
+    dist.destroy_process_group()
+    lap("destroy")
+    return times, ones.tolist()
+
+
+def on_cuda(rank, world_size):
+    """A CUDA tensor comes back; how much of the GPU a bare rank holds."""
+    held = torch.ones(3, device="cuda") * rank
+    free, total = torch.cuda.mem_get_info()
+    return held, total - free
+
+
+def network():
+    """Some 17 MB of weights."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(2048, 10))
+
+
+def trained(rank, world_size, backend):
+    """Five steps of DDP; the weights' sum. With gloo all ranks share one GPU."""
+    index = rank % torch.cuda.device_count()
+    device = torch.device("cuda", index)
+    torch.cuda.set_device(device)
+    dist.init_process_group(backend)
+    model = DDP(network().to(device), device_ids=[index])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        x = torch.randn(256, 64, device=device)
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    total = sum(p.double().sum().item() for p in model.parameters())
+    dist.destroy_process_group()
+    return total
+
+
+def shared_collectives(rank, world_size):
+    """What gloo does with tensors of one GPU."""
+    dist.init_process_group("gloo")
+    found = {}
+    ones = torch.ones(5, device="cuda") * (rank + 1)
+    calls = {
+        "all_reduce": lambda: dist.all_reduce(ones),
+        "broadcast": lambda: dist.broadcast(ones, 0),
+        "all_gather": lambda: dist.all_gather([torch.empty_like(ones)] * 2, ones),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(
+            torch.empty(2, device="cuda"), torch.ones(4, device="cuda")
+        ),
+        "send/recv": lambda: (dist.send if rank == 0 else dist.recv)(ones, 1 - rank),
+        "barrier": lambda: dist.barrier(),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            found[name] = ones.tolist()
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"[:300]
+    return found
+
+
+def two_on_one(rank, world_size):
+    """nccl refuses two ranks on one GPU: in which words?"""
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl")
+    ones = torch.ones(1, device="cuda")
+    dist.all_reduce(ones)
+    return ones.item()
+
+
+def raises(rank, world_size):
+    """An error of Python beside CUDA."""
+    torch.ones(1, device="cuda")
+    raise ValueError("no such file")
+
+
+def raises_beside(rank, world_size):
+    """The other one waits in an all-reduce of CUDA tensors."""
+    dist.init_process_group("gloo")
+    ones = torch.ones(1, device="cuda")
+    if rank == 1:
+        raise ValueError("no such file")
+    dist.all_reduce(ones)
+
+
+def hangs(rank, world_size):
+    """A collective that one rank never calls."""
+    dist.init_process_group("gloo")
+    ones = torch.ones(1, device="cuda")
+    if rank == 0:
+        dist.all_reduce(ones)
+    else:
+        dist.recv(ones, 0)
+
+
+def sleeps(rank, world_size):
+    """A kernel that takes long."""
+    torch.cuda._sleep(200_000_000_000)
+    torch.cuda.synchronize()
+
+
+def dies(rank, world_size):
+    """Killed with memory on the GPU."""
+    held = torch.ones(2**28, device="cuda")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return held
+
+
+def too_large(rank, world_size):
+    """More than the GPU has."""
+    layers = [torch.ones(2**30, device="cuda")]
+    for _ in range(400):
+        layers.append(torch.ones(2**30, device="cuda"))
+
+
+def limited(rank, world_size):
+    """More than a process may take."""
+    torch.cuda.set_per_process_memory_fraction(0.01)
+    kept = [torch.ones(2**26, device="cuda") for _ in range(100)]
+    return len(kept)
+
+
+def asserts(rank, world_size):
+    """An index that is out of range, noticed by the GPU."""
+    table = torch.ones(4, 2, device="cuda")
+    rows = nn.functional.embedding(torch.tensor([9], device="cuda"), table)
+    return rows.sum().item()
+
+
+def mixed(rank, world_size):
+    """Two devices in one operator."""
+    return (torch.ones(2, device="cuda") + torch.ones(2)).sum().item()
+
+
+def missing_gpu(rank, world_size):
+    """The second node's mistake: the global rank as an index."""
+    return torch.ones(1, device=f"cuda:{rank + 1}").item()
+
+
+def watched(rank, world_size):
+    """nccl's watchdog: the GPU is busy for longer than the group's limit."""
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl", timeout=timedelta(seconds=3))
+    ones = torch.ones(2**20, device="cuda")
+    dist.all_reduce(ones)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(30_000_000_000)
+    dist.all_reduce(ones)
+    torch.cuda.synchronize()
+    return ones[0].item()
+
+
+def waits(rank, world_size):
+    """To be interrupted, in CUDA's own wait."""
+    torch.cuda._sleep(60_000_000_000)
+    torch.cuda.synchronize()
+
+
+DEBUG = {"NCCL_DEBUG": "INFO"}
+CASES = [
+    ("first launch, no CUDA", plain, 1, {}),
+    ("warm launch, no CUDA", plain, 1, {}),
+    ("nccl, first", nccl, 1, {}),
+    ("nccl, second", nccl, 1, {}),
+    ("nccl, third", nccl, 1, {}),
+    ("nccl, NCCL_DEBUG=INFO", nccl, 1, {"environ": DEBUG}),
+    ("a CUDA tensor returned", on_cuda, 1, {}),
+    ("DDP on nccl, traced", trained, 1, {"trace": True, "backend": "nccl"}),
+    ("DDP on gloo, two ranks share a GPU", trained, 2, {"backend": "gloo"}),
+    ("the same, traced", trained, 2, {"backend": "gloo", "trace": True}),
+    ("gloo's collectives of CUDA tensors", shared_collectives, 2, {"timeout": 30}),
+    ("nccl, two ranks on one GPU", two_on_one, 2, {"timeout": 30}),
+    ("raises", raises, 1, {}),
+    ("raises beside a waiting rank", raises_beside, 2, {"timeout": 30}),
+    ("hangs", hangs, 2, {"timeout": 30}),
+    ("a long kernel", sleeps, 1, {"timeout": 4}),
+    ("dies", dies, 1, {}),
+    ("out of memory", too_large, 1, {}),
+    ("out of a fraction", limited, 1, {}),
+    ("device-side assert", asserts, 1, {}),
+    ("two devices", mixed, 1, {}),
+    ("a GPU that is not there", missing_gpu, 1, {}),
+    ("interrupted", waits, 1, {"interrupt": 3.0}),
+    ("nccl's watchdog", watched, 1, {"timeout": 40}),
+    ("a launch after all that", nccl, 1, {}),
+]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
