@@ -55,7 +55,7 @@ BAD = {
     "half": ({"n": 1.5}, "cannot make 1.5 devices"),
     "many": ({"n": 10**9}, "cannot make 1000000000 devices"),
     "gpu": ({"gpu": "A1000"}, "unknown|known are T4, V100, A100.*Did you mean 'A100'"),
-    "no gpu": ({"gpu": None}, "known are T4"),
+    "no gpu": ({"gpu": 4}, "known are T4"),
     "link": ({"link": "NVLink9"}, "known are PCIe3, .*NVLink5, .*ideal"),
     "negative": ({"memory": "-1 MB"}, "cannot use '-1 MB' .*: it is negative"),
     "zero": ({"memory": 0}, "cannot use 0 .* less than one byte"),
@@ -164,30 +164,64 @@ def test_the_current_device_is_that_of_a_block(devs):
 # --- beside real GPUs
 
 
-def real(monkeypatch, count):
-    """Pretend that the machine has GPUs of 80 GB; what is set on them comes back."""
-    limits, cuda = {}, torch.cuda
-    sheet = type("Properties", (), {"total_memory": 80 * 10**9})
-    monkeypatch.setattr(cuda, "device_count", lambda: count)
-    monkeypatch.setattr(cuda, "get_device_name", lambda index: "NVIDIA H100")
-    monkeypatch.setattr(cuda, "get_device_properties", lambda index: sheet)
-    limit = cuda.set_per_process_memory_fraction.__name__
-    monkeypatch.setattr(cuda, limit, lambda share, index: limits.update({index: share}))
-    return limits
+@pytest.fixture
+def real(monkeypatch):
+    """Pretend that the machine has GPUs, and that no virtual ones were made yet."""
+
+    def pretend(count):
+        monkeypatch.setattr(machine, "count", 0)
+        monkeypatch.setattr(selection, "chosen", [])
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "NVIDIA H100")
+
+    return pretend
 
 
-def test_real_gpus_are_used_where_there_are_enough(monkeypatch, capsys):
-    limits = real(monkeypatch, 2)
-    found = selection.devices(2, "8 GB")
+def kinds(found):
+    return [device.type for device in found]
+
+
+def test_real_gpus_are_used_where_there_are_enough(real, capsys):
+    real(2)
+    found = selection.devices(2)
     assert found == [torch.device("cuda:0"), torch.device("cuda:1")]
-    assert limits == {0: 0.1, 1: 0.1}
-    assert capsys.readouterr().out.startswith("2 GPUs: NVIDIA H100, 8 GB of each.")
+    assert capsys.readouterr().out == "2 GPUs: NVIDIA H100. All is measured.\n"
 
 
-def test_one_real_gpu_is_not_enough_for_two_devices(monkeypatch, capsys):
-    real(monkeypatch, 1)
-    assert [d.type for d in selection.devices(2)] == ["vgpu", "vgpu"]
+def test_one_real_gpu_is_not_enough_for_two_devices(real, capsys):
+    real(1)
+    assert kinds(selection.devices(2)) == ["vgpu", "vgpu"]
     assert "2 virtual GPUs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wish", [{"memory": "8 GB"}, {"gpu": "T4"}, {"link": "PCIe3"}, {"launch": 0}]
+)
+def test_who_asks_for_other_hardware_gets_a_model_of_it(real, wish):
+    real(2)
+    assert kinds(selection.devices(1, quiet=True, **wish)) == ["vgpu"]
+
+
+def test_a_process_keeps_its_virtual_gpus(real):
+    real(2)
+    selection.devices(4, quiet=True)
+    assert kinds(selection.devices(1, quiet=True)) == ["vgpu"]
+
+
+def test_who_has_used_real_gpus_is_told_that_their_gradients_end(real, capsys):
+    real(2)
+    selection.devices(2)
+    selection.devices(4)
+    assert "no gradients on real GPUs: restart the kernel" in capsys.readouterr().out
+
+
+def test_data_parallel_takes_virtual_gpus_where_there_are_real_ones(real, monkeypatch):
+    real(1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    devs = selection.devices(2, quiet=True)
+    parallel = torch.nn.DataParallel(torch.nn.Linear(4, 2).to(devs[0]), devs)
+    out = parallel(torch.ones(6, 4, device=devs[0]))
+    assert (out.shape, out.device) == ((6, 2), devs[0])
 
 
 def test_virtual_and_cpu_tensors_do_not_mix(devs):

@@ -1,5 +1,7 @@
 """A CUDA tensor in a queue: the receiver gets the sender's memory, not a copy."""
 
+from multiprocessing.reduction import ForkingPickler
+
 import pytest
 import torch
 import torch.multiprocessing as mp
@@ -24,8 +26,12 @@ def change(there, back):
 
 
 @pytest.fixture
-def queues(nothing_left):
-    """A queue to the child and one back, closed with their threads after the test."""
+def queues():
+    """A queue to the child and one back, closed with their threads after the test.
+
+    PyTorch keeps a file of counters and `multiprocessing` a tracker until this process
+    ends, so something is left here.
+    """
     pair = START.Queue(), START.Queue()
     yield pair
     for queue in pair:
@@ -54,7 +60,7 @@ def test_what_the_child_adds_to_a_cuda_tensor_is_seen_by_the_parent(queues, chil
 
 def test_the_queue_sends_a_handle_and_not_the_numbers(queues, child):
     there, back = queues
-    pickled = mp.reductions.ForkingPickler.dumps
+    pickled = ForkingPickler.dumps
     small, large = (torch.zeros(n, device="cuda") for n in (16, 2**20))
     lengths = [len(pickled(tensor)) for tensor in (small, large)]
     assert max(lengths) < 2000

@@ -17,7 +17,7 @@ PARTS = {
     "machine": 50,
     "tests": 70,
     "ranks": 110,
-    "notebooks": 120,
+    "notebooks": 130,
     "truth": 100,
     "traces": 50,
 }

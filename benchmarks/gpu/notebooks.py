@@ -45,7 +45,11 @@ def execute(path: Path):
         cell.setdefault("metadata", {}).setdefault("tags", [])
     place = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(
-        notebook, timeout=_CELL, allow_errors=True, resources=place, kernel_name="python3"
+        notebook,
+        timeout=_CELL,
+        allow_errors=True,
+        resources=place,
+        kernel_name="python3",
     )
     start, found = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as folder:

@@ -145,28 +145,31 @@ def trained(rank, world_size, backend):
     return total
 
 
-def shared_collectives(rank, world_size):
+def one_collective(rank, world_size, name):
     """What gloo does with tensors of one GPU."""
     dist.init_process_group("gloo")
-    found = {}
-    ones = torch.ones(5, device="cuda") * (rank + 1)
-    calls = {
-        "all_reduce": lambda: dist.all_reduce(ones),
-        "broadcast": lambda: dist.broadcast(ones, 0),
-        "all_gather": lambda: dist.all_gather([torch.empty_like(ones)] * 2, ones),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(
-            torch.empty(2, device="cuda"), torch.ones(4, device="cuda")
-        ),
-        "send/recv": lambda: (dist.send if rank == 0 else dist.recv)(ones, 1 - rank),
-        "barrier": lambda: dist.barrier(),
-    }
-    for name, call in calls.items():
-        try:
-            call()
-            found[name] = ones.tolist()
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"[:300]
-    return found
+    ones = torch.ones(4, device="cuda") * (rank + 1)
+    if name == "all_reduce":
+        dist.all_reduce(ones)
+    elif name == "broadcast":
+        dist.broadcast(ones, 0)
+    elif name == "all_gather":
+        parts = [torch.empty_like(ones) for _ in range(world_size)]
+        dist.all_gather(parts, ones)
+        return torch.cat(parts).tolist()
+    elif name == "reduce_scatter":
+        own = torch.empty(2, device="cuda")
+        dist.reduce_scatter_tensor(own, ones)
+        return own.tolist()
+    elif name == "all_to_all":
+        own = torch.empty(4, device="cuda")
+        dist.all_to_all_single(own, ones)
+        return own.tolist()
+    elif name == "send":
+        (dist.send if rank == 0 else dist.recv)(ones, 1 - rank)
+    elif name == "barrier":
+        dist.barrier()
+    return ones.tolist()
 
 
 def two_on_one(rank, world_size):
@@ -266,6 +269,8 @@ def waits(rank, world_size):
     torch.cuda.synchronize()
 
 
+_COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
+_COLLECTIVES += ("send", "barrier")
 DEBUG = {"NCCL_DEBUG": "INFO"}
 CASES = [
     ("first launch, no CUDA", plain, 1, {}),
@@ -278,7 +283,15 @@ CASES = [
     ("DDP on nccl, traced", trained, 1, {"trace": True, "backend": "nccl"}),
     ("DDP on gloo, two ranks share a GPU", trained, 2, {"backend": "gloo"}),
     ("the same, traced", trained, 2, {"backend": "gloo", "trace": True}),
-    ("gloo's collectives of CUDA tensors", shared_collectives, 2, {"timeout": 30}),
+    *(
+        (
+            f"gloo, CUDA tensors, {name}",
+            one_collective,
+            2,
+            {"name": name, "timeout": 30},
+        )
+        for name in _COLLECTIVES
+    ),
     ("nccl, two ranks on one GPU", two_on_one, 2, {"timeout": 30}),
     ("raises", raises, 1, {}),
     ("raises beside a waiting rank", raises_beside, 2, {"timeout": 30}),

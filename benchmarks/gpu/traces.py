@@ -3,13 +3,11 @@
 import gzip
 import json
 import pickle
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 import course_lib as cl
@@ -56,7 +54,9 @@ def of_the_course(findings, device, out):
     findings.keep("trace", {"source": trace.source, "events": events})
     findings.keep("moved", {str(k): v for k, v in trace.moved().items()})
     findings.keep("span", trace.span)
-    findings.keep("phases", {k: trace.time(k, "compute") for k in map(str, trace.ranks)})
+    findings.keep(
+        "phases", {k: trace.time(k, "compute") for k in map(str, trace.ranks)}
+    )
     findings.keep("memory rows", len(getattr(trace, "memory", ()) or ()))
     for name, draw in {
         "timeline": lambda: cl.plot_timeline(trace),
@@ -85,8 +85,7 @@ def of_the_profiler(findings, device, out):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.json")
         profiler.export_chrome_trace(str(path))
-        with open(path, "rb") as plain, gzip.open(Path(out, "profile.json.gz"), "wb") as f:
-            shutil.copyfileobj(plain, f)
+        Path(out, "profile.json.gz").write_bytes(gzip.compress(path.read_bytes()))
         rows = json.loads(path.read_text())["traceEvents"]
     kinds = {}
     for row in rows:

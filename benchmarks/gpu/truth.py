@@ -1,6 +1,7 @@
-"""Measured: steps, peaks of memory, rates, launches; for the model to be held against."""
+"""Measured: steps, peaks of memory, rates, launches. The model is held against them."""
 
 import contextlib
+import itertools
 import statistics
 import sys
 import time
@@ -34,7 +35,15 @@ def main(out: str) -> None:
     device = "cuda" if torch.cuda.device_count() else "cpu"
     if device == "cpu":
         print("no GPU here: small sizes, on the CPU, to see that it runs")
-    for part in (launches, rates, copies, small_networks, optimizers, messages, networks):
+    for part in (
+        launches,
+        rates,
+        copies,
+        small_networks,
+        optimizers,
+        messages,
+        networks,
+    ):
         with findings.attempt(part.__name__):
             part(findings, device)
 
@@ -85,80 +94,103 @@ def launches(findings, device):
     """What the host pays per operator, and the shortest kernels."""
     x = torch.ones(1, device=device)
     a, b = torch.ones(32, 32, device=device), torch.ones(32, 32, device=device)
-    layer, bn = nn.Linear(32, 32).to(device), nn.BatchNorm1d(32).to(device)
+    layer, norm = nn.Linear(32, 32).to(device), nn.BatchNorm1d(32).to(device)
     calls = {
         "add_ of one number": lambda: x.add_(1),
         "add, new tensor": lambda: x + 1,
         "matmul 32x32": lambda: a @ b,
         "Linear with autograd": lambda: layer(a),
-        "BatchNorm with autograd": lambda: bn(a),
+        "BatchNorm with autograd": lambda: norm(a),
     }
-    host = {}
-    for name, call in calls.items():
-        times = []
-        for _ in range(12):
-            synchronize()
-            start = time.perf_counter()
-            for _ in range(200):  # fewer than the queue of launches holds
-                call()
-            middle = time.perf_counter()
-            synchronize()
-            times.append(((middle - start) / 200, (time.perf_counter() - start) / 200))
-        calls_, whole = zip(*times[2:])
-        host[name] = {"host": spread(calls_), "until done": spread(whole)}
-    findings.keep("host per operator", host)
+    found = {name: per_operator(call) for name, call in calls.items()}
+    findings.keep("host per operator", found)
+    found = {name: kernels(call) for name, call in calls.items()}
+    findings.keep("kernels, µs", found)
+
+
+def per_operator(call, count=200) -> dict:
+    """Seconds of the host per call, and until the GPU has done all of them."""
+    times = []
+    for _ in range(12):
+        synchronize()
+        start = time.perf_counter()
+        for _ in range(count):  # fewer than the queue of launches holds
+            call()
+        middle = time.perf_counter()
+        synchronize()
+        stop = time.perf_counter()
+        times.append(((middle - start) / count, (stop - start) / count))
+    host, whole = zip(*times[2:])
+    return {"host": spread(host), "until done": spread(whole)}
+
+
+def kernels(call, count=50) -> dict:
+    """Microseconds of each kernel of a call, by its name."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    kernels = {}
-    for name, call in calls.items():
-        with torch.profiler.profile(activities=activities) as profiler:
-            for _ in range(50):
-                call()
-            synchronize()
-        lasted = {}
-        for event in profiler.events():
-            if event.device_type == torch.autograd.DeviceType.CUDA:
-                lasted.setdefault(event.name[:60], []).append(event.time_range.elapsed_us())
-        kernels[name] = {k: spread(v) for k, v in lasted.items() if len(v) > 2}
-    findings.keep("kernels, µs", kernels)
+    with torch.profiler.profile(activities=activities) as profiler:
+        for _ in range(count):
+            call()
+        synchronize()
+    lasted = {}
+    for event in profiler.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times = lasted.setdefault(event.name[:60], [])
+            times.append(event.time_range.elapsed_us())
+    return {name: spread(times) for name, times in lasted.items() if len(times) > 2}
 
 
 def rates(findings, device):
-    """Matrix products and element-wise passes of several sizes: FLOP/s and bytes/s."""
-    found, sizes = {}, (512, 2048, 8192) if device == "cuda" else (256,)
-    for precision in ("float64", "float32", "tfloat32", "float16", "bfloat16"):
-        dtype = getattr(torch, precision.replace("tf", "f"))
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tfloat32"
-        for size in sizes:
-            if precision == "float64" and size > 4096:
-                continue
-            a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-            spent = on_gpu(lambda: a @ b, rounds=7, warm=3)
-            found[f"{precision} {size}"] = 2 * size**3 / spent["median"] / 1e12
-    torch.backends.cuda.matmul.allow_tf32 = False
+    """Matrix products and element-wise passes of several sizes."""
+    sizes = (512, 2048, 8192) if device == "cuda" else (256,)
+    found = {
+        f"{precision} {size}": product(precision, size, device)
+        for precision in ("float64", "float32", "tfloat32", "float16", "bfloat16")
+        for size in sizes
+        if precision != "float64" or size < 4096
+    }
     findings.keep("matmul, TFLOP/s", found)
-    found = {}
-    for count in (2**20, 2**24, 2**28) if device == "cuda" else (2**20,):
-        a, b = (torch.randn(count, device=device) for _ in range(2))
-        spent = on_gpu(lambda: torch.add(a, 1, out=b))
-        found[count] = 8 * count / spent["median"] / 1e9
+    counts = (2**20, 2**24, 2**28) if device == "cuda" else (2**20,)
+    found = {count: addition(count, device) for count in counts}
     findings.keep("add, GB/s read and written", found)
+
+
+def product(precision, size, device) -> float:
+    """TFLOP/s of a product of two square matrices."""
+    dtype = getattr(torch, precision.replace("tf", "f"))
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tfloat32"
+    spent = on_gpu(lambda: a @ b, rounds=7, warm=3)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return 2 * size**3 / spent["median"] / 1e12
+
+
+def addition(count, device) -> float:
+    """GB/s of an addition of one number to `count` numbers."""
+    a, b = (torch.randn(count, device=device) for _ in range(2))
+    spent = on_gpu(lambda: torch.add(a, 1, out=b))
+    return 8 * count / spent["median"] / 1e9
 
 
 def copies(findings, device):
     """Between host and GPU, pinned or not."""
-    if device == "cpu":
-        return
-    found = {}
-    for size in (2**12, 2**20, 2**28):
-        there = torch.empty(size, dtype=torch.uint8, device=device)
-        for kind, pinned in (("pageable", False), ("pinned", True)):
-            here = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-            up = timed(lambda: there.copy_(here, non_blocking=pinned))
-            down = timed(lambda: here.copy_(there, non_blocking=pinned))
-            found[f"{kind} {size}"] = [up["median"], down["median"]]
-    findings.keep("copies up and down, seconds", found)
+    if device == "cuda":
+        found = {
+            f"{'pinned' if pinned else 'pageable'} {size}": both_ways(size, pinned)
+            for size in (2**12, 2**20, 2**28)
+            for pinned in (False, True)
+        }
+        findings.keep("copies up and down, seconds", found)
+
+
+def both_ways(size, pinned) -> list[float]:
+    """Seconds of a copy to the GPU and of one back."""
+    there = torch.empty(size, dtype=torch.uint8, device="cuda")
+    here = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
+    up = timed(lambda: there.copy_(here, non_blocking=pinned))
+    down = timed(lambda: here.copy_(there, non_blocking=pinned))
+    return [up["median"], down["median"]]
 
 
 def wide(width=2048):
@@ -205,25 +237,28 @@ def small_networks(findings, device):
         ("convolutions", convolutions, (1, 8, 8), (1, 8, 64, 256)),
     ):
         for batch in batches:
-            model = make().to(device)
-            optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-            x = torch.rand(batch, *shape, device=device)
-            y = torch.randint(10, (batch,), device=device)
-
-            def forward_backward():
-                cross_entropy(model(x), y).backward()
-
-            def step():
-                optimizer.zero_grad()
-                forward_backward()
-                optimizer.step()
-
-            step()
-            row = {"step": timed(step), "peak": peaks(step)}
-            optimizer.zero_grad()
-            row["forward and backward"] = timed(forward_backward)
+            row = small_network(make().to(device), (batch, *shape), device)
             findings.keep(f"{name}, batch {batch}", row)
-            del model, optimizer
+
+
+def small_network(model, shape, device) -> dict:
+    """A step with Adam and its peak; forward and backward alone."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x = torch.rand(*shape, device=device)
+    y = torch.randint(10, shape[:1], device=device)
+
+    def forward_backward():
+        cross_entropy(model(x), y).backward()
+
+    def step():
+        optimizer.zero_grad()
+        forward_backward()
+        optimizer.step()
+
+    step()
+    row = {"step": timed(step), "peak": peaks(step)}
+    optimizer.zero_grad()
+    return row | {"forward and backward": timed(forward_backward)}
 
 
 def optimizers(findings, device):
@@ -247,53 +282,54 @@ def messages(findings, device):
     """The words of a real out-of-memory, at a full GPU and at a fraction."""
     if device == "cpu":
         return
-    words = {}
-    try:
-        kept = [torch.ones(2**31, device=device) for _ in range(100)]
-    except torch.OutOfMemoryError as error:
-        words["full"] = str(error)
-    kept = None
-    torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(2.4e8 / total)
-    try:
+
+    def full():
+        kept = []
+        for _ in range(100):
+            kept.append(torch.ones(2**31, device=device))
+
+    def fraction():
         model = wide().to(device)
         optimizer = torch.optim.Adam(model.parameters())
         x = torch.rand(512, 64, device=device)
         for _ in range(2):
             model(x).sum().backward()
             optimizer.step()
-        words["fraction"] = "it fitted"
-    except torch.OutOfMemoryError as error:
-        words["fraction"] = str(error)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    model = optimizer = kept = None
-    torch.cuda.empty_cache()
-    for name, call in {
-        "two devices": lambda: torch.ones(2, device=device) + torch.ones(2),
-        "no such GPU": lambda: torch.ones(1, device="cuda:7"),
-        "matmul of shapes": lambda: torch.ones(2, 3, device=device) @ torch.ones(2, 3, device=device),
-    }.items():
-        try:
-            call()
-        except Exception as error:
-            words[name] = f"{type(error).__name__}: {error}"
+
+    ones = torch.ones(2, 3, device=device)
+    words = {"full": raised(full)}
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(2.4e8 / total)
+    words["fraction"] = raised(fraction)
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    words["two devices"] = raised(lambda: ones + torch.ones(2, 3))
+    words["no such GPU"] = raised(lambda: torch.ones(1, device="cuda:7"))
+    words["shapes"] = raised(lambda: ones @ ones)
     findings.keep("words", words)
+
+
+def raised(call) -> str:
+    """The error of a call in PyTorch's own words."""
+    torch.cuda.empty_cache()
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
 
 
 def networks(findings, device):
     """Steps of known networks in four precisions, with and without recomputation."""
     sizes = SIZES if device == "cuda" else [("GPT-2", 1, 16)]
-    for precision in PRECISIONS:
-        for name, batch, length in sizes:
-            for recompute in (False, True):
-                if recompute and (precision, name) not in RECOMPUTED:
-                    continue
-                label = f"{name} {batch}x{length} {precision}{' recomputed' * recompute}"
-                with findings.attempt(label):
-                    row = network(name, (batch, length), (precision, recompute, device))
-                    findings.keep(label, row)
+    for precision, (name, *shape) in itertools.product(PRECISIONS, sizes):
+        for recompute in (False, True):
+            if recompute and (precision, name) not in RECOMPUTED:
+                continue
+            label = f"{name} {shape[0]}x{shape[1]} {precision}"
+            label += " recomputed" * recompute
+            with findings.attempt(label):
+                row = network(name, shape, (precision, recompute, device))
+                findings.keep(label, row)
 
 
 class Recomputed(nn.Module):
@@ -329,7 +365,9 @@ def network(name, shape, how) -> dict:
         cast = torch.autocast(device, dtype) if dtype else contextlib.nullcontext()
         with cast:
             out = model(x)
-            target = torch.zeros(len(out), *out.shape[2:], dtype=torch.int64, device=device)
+            target = torch.zeros(
+                len(out), *out.shape[2:], dtype=torch.int64, device=device
+            )
             loss = cross_entropy(out, target)
         loss.backward()
 

@@ -19,13 +19,16 @@ chosen: list[torch.device] = []  # what `devices` returned last
 
 
 def devices(
-    n: int = 2, memory=None, *, gpu="A100", link="NVLink3", launch=None, quiet=False
+    n: int = 2, memory=None, *, gpu=None, link=None, launch=None, quiet=False
 ) -> list[torch.device]:
     """Return `n` devices: real GPUs where the machine has so many, else virtual ones.
 
     `memory` is what each may hold, as bytes or as "24 MB" (default: all that the GPU
-    has). `gpu` and `link` name what virtual GPUs model; `launch` is the seconds that
-    the host pays per operator. Each call starts anew: clocks and peaks at zero.
+    has); `gpu` and `link` name the hardware (default: "A100", "NVLink3"), and `launch`
+    is the seconds that the host pays per operator. Whoever asks for one of the four
+    gets virtual GPUs: no real one can be made to have it. A process that has virtual
+    GPUs gets no real ones later: PyTorch computes gradients on one kind of device.
+    Each call starts anew: clocks and peaks at zero.
 
     Errors: UsageError for an unknown gpu or link (it lists the known ones), for fewer
     than 1 device, or for memory that is none.
@@ -34,11 +37,13 @@ def devices(
         raise UsageError(
             f"cannot make {n!r} devices: expected a whole number from 1 to {_MOST}."
         )
-    sheet, wire = find_gpu(gpu), find_link(link)
-    count = None if memory is None else parse_size(memory)
+    modelled = any(choice is not None for choice in (memory, gpu, link, launch))
+    sheet = find_gpu("A100" if gpu is None else gpu)
+    wire = find_link("NVLink3" if link is None else link)
+    count = sheet.memory if memory is None else parse_size(memory)
     launch = _seconds(LAUNCH if launch is None else launch)
-    if torch.cuda.device_count() >= n:
-        chosen[:], line = _real(n, count)
+    if torch.cuda.device_count() >= n and not modelled and not machine.count:
+        chosen[:], line = _real(n)
     else:
         chosen[:], line = _virtual(n, count, how=(sheet, wire, launch))
     if not quiet:
@@ -55,16 +60,10 @@ def _seconds(launch):
     )
 
 
-def _real(n, memory):
-    machine.count, machine.options = 0, None  # virtual ones of an earlier call are over
+def _real(n):
     names = [torch.cuda.get_device_name(index) for index in range(n)]
-    for index in range(n):
-        total = torch.cuda.get_device_properties(index).total_memory
-        share = 1.0 if memory is None else min(1.0, memory / total)
-        torch.cuda.set_per_process_memory_fraction(share, index)
     kinds = ", ".join(dict.fromkeys(names))
-    each = "" if memory is None else f", {size(memory)} of each"
-    line = f"{many(n, 'GPU')}: {kinds}{each}. All is measured."
+    line = f"{many(n, 'GPU')}: {kinds}. All is measured."
     return [torch.device("cuda", index) for index in range(n)], line
 
 
@@ -75,7 +74,7 @@ def _virtual(n, memory, *, how):
     vgpu.install()
     # an error of an earlier cell keeps the tensors of its functions
     _clear(getattr(sys, "last_traceback", None))
-    memory = gpu.memory if memory is None else memory
+    used = any(device.type == "cuda" for device in chosen)
     machine.set_up(n, gpu=gpu, memory=memory, link=link, launch=launch)
     machine.options = {"n": n, "memory": memory, "gpu": gpu, "link": link}
     machine.options["launch"] = launch
@@ -85,6 +84,11 @@ def _virtual(n, memory, *, how):
         f"{many(n, 'virtual GPU')}: {gpu.name}, {size(memory)}{each}. Numbers and"
         " errors are real, bytes are counted, times are modelled."
     )
+    if used:
+        line += (
+            " From now on this process has no gradients on real GPUs: restart the"
+            " kernel before you use them again."
+        )
     return [torch.device("vgpu", index) for index in range(n)], line
 
 

@@ -88,10 +88,7 @@ def _watched(call, devs, model):
         with work:
             call()
 
-    run = watch(counted, devs)
-    if devs[0].type == "cuda":  # counting takes the host time there
-        run = watch(call, devs, warm=2)
-    return run, work
+    return watch(counted, devs), work
 
 
 def _placed(given, devs):

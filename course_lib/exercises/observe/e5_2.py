@@ -32,8 +32,9 @@ def observe(rank, world_size, answer, given):
     import torch._dynamo  # an optimizer needs it: once for all processes
 
     images, labels = given["data"]
-    family, model = forked.Family(given["processes"], _NOTES), baseline.network()
-    cross_entropy(model(images[:BATCH]), labels[:BATCH]).backward()
+    model = baseline.network()
+    _begin(model, images[:BATCH], labels[:BATCH])
+    family = forked.Family(given["processes"], _NOTES)
     updates = _Updates(family, model, given["data"])
     before = [p.detach().clone() for p in model.parameters()]
     earlier = updates.weights().grad.flatten().clone()
@@ -48,6 +49,27 @@ def observe(rank, world_size, answer, given):
         family.helper |= family.nested & (family.gradients == 0)
         facts = family.facts()
     return facts | family.notes(*_NOTES) | updates.seen(earlier, before)
+
+
+def _begin(model, images, labels):
+    """Give the model the gradients of one batch, computed by a process of its own.
+
+    Where there are GPUs, backward starts threads, and PyTorch lets no process that was
+    forked after it call backward again.
+    """
+    parameters = list(model.parameters())
+    gradients = [forked.shared(*p.shape, kind=numpy.float32) for p in parameters]
+
+    def compute():
+        cross_entropy(model(images), labels).backward()
+        for parameter, gradient in zip(parameters, gradients):
+            gradient[:] = parameter.grad.numpy()
+
+    child = mp.get_context("fork").Process(target=compute)
+    child.start()
+    child.join()
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = torch.tensor(gradient)
 
 
 class _Updates(forked.Writes):
