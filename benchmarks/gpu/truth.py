@@ -345,7 +345,21 @@ class Recomputed(nn.Module):
 
 
 def network(name, shape, how) -> dict:
-    """One network: seconds of a step and its parts, bytes at the peak."""
+    """One network: seconds of a step and of its optimizer, bytes at the peak."""
+    device = how[2]
+    step, optimizer = training(name, shape, how)
+    step()
+    rounds = 7 if device == "cuda" else 3
+    return {
+        "parameters": sum(p.numel() for p in optimizer.param_groups[0]["params"]),
+        "step": timed(step, rounds=rounds, warm=2),
+        "optimizer": timed(optimizer.step, rounds=rounds, warm=1),
+        "peak": peaks(step),
+    }
+
+
+def training(name, shape, how):
+    """A training step of a network, to be called, and its optimizer."""
     precision, recompute, device = how
     torch.backends.cuda.matmul.allow_tf32 = precision == "tfloat32"
     torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
@@ -358,33 +372,20 @@ def network(name, shape, how) -> dict:
         x = torch.randn(shape[0], 3, shape[1], shape[1], device=device)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     else:
-        x = torch.randint(5000, shape, device=device)
+        x = torch.randint(5000, tuple(shape), device=device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def passes():
-        cast = torch.autocast(device, dtype) if dtype else contextlib.nullcontext()
-        with cast:
-            out = model(x)
-            target = torch.zeros(
-                len(out), *out.shape[2:], dtype=torch.int64, device=device
-            )
-            loss = cross_entropy(out, target)
-        loss.backward()
+    kind = torch.device(device).type
 
     def step():
         optimizer.zero_grad()
-        passes()
+        with torch.autocast(kind, dtype) if dtype else contextlib.nullcontext():
+            out = model(x)
+            target = out.new_zeros(len(out), *out.shape[2:], dtype=torch.int64)
+            loss = cross_entropy(out, target)
+        loss.backward()
         optimizer.step()
 
-    step()
-    rounds = 7 if device == "cuda" else 3
-    row = {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "step": timed(step, rounds=rounds, warm=2),
-        "optimizer": timed(optimizer.step, rounds=rounds, warm=1),
-        "peak": peaks(step),
-    }
-    return row
+    return step, optimizer
 
 
 if __name__ == "__main__":
