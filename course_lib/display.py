@@ -148,8 +148,48 @@ def _wrapped(row, widths):
     return "\n".join(line.rstrip() for line in padded)
 
 
+class _Errors:
+    """Who shows which kind of error in IPython, which has room for one function."""
+
+    def __init__(self):
+        self.ours, self.theirs, self.installed = {}, {}, None
+
+    def add(self, shell, kind, show):
+        """Ask for a kind; whoever else was there before keeps all others."""
+        if shell.CustomTB is not self.installed:
+            self.theirs = dict.fromkeys(shell.custom_exceptions, shell.CustomTB)
+        self.ours[kind] = show
+        shell.set_custom_exc((*self.ours, *self.theirs), self._show)
+        self.installed = shell.CustomTB
+
+    # IPython calls it in this way
+    def _show(self, shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
+        for known, show_ours in self.ours.items():
+            if issubclass(kind, known):
+                return show_ours(shell, kind, error, trace, tb_offset=tb_offset)
+        known = next(known for known in self.theirs if issubclass(kind, known))
+        return self.theirs[known](kind, error, trace, tb_offset=tb_offset)
+
+
+_errors = _Errors()
+
+
+def show_errors(kind: type[Exception], show: Callable) -> None:
+    """Let `show(shell, kind, error, traceback, tb_offset=…)` show errors of a kind.
+
+    In IPython alone. This is the only place that asks it for that: two that do would
+    take it from each other.
+    """
+    shell = _shell()
+    if shell is not None:
+        _errors.add(shell, kind, show)
+
+
+def _shell():
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
 def in_notebook() -> bool:
     """True inside an IPython kernel (JupyterLab, VS Code, Colab, nbclient)."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return hasattr(shell, "kernel")
+    return hasattr(_shell(), "kernel")

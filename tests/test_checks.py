@@ -444,12 +444,31 @@ def shard_indices(num_samples, rank, world_size):
     assert desks("4.1").check("4.1", generator).startswith("✗ 4.1 not yet")
 
 
+# kernels of tests are forked with all imported; in a notebook the import does it
+ASKED = """
+from course_lib.display import show_errors
+from course_lib.exercises import checking
+show_errors(NameError, checking._show_name_error)
+"""
+DEVICES = "devs = cl.devices(2, memory='1 MB', quiet=True)"
+THEIRS = """
+def theirs(shell, kind, error, trace, tb_offset=None):
+    print("theirs:", kind.__name__)
+
+get_ipython().set_custom_exc((KeyError,), theirs)
+"""
+
+
 @pytest.mark.faults
-def test_a_check_whose_answer_cell_did_not_run_says_so(desks):
+@pytest.mark.parametrize(
+    "before",
+    [[ASKED], [ASKED, DEVICES], [DEVICES, ASKED], [THEIRS, DEVICES, ASKED, DEVICES]],
+    ids=["alone", "then devices", "after devices", "among others"],
+)
+def test_a_check_whose_answer_cell_did_not_run_says_so(desks, before):
     desk = desks("4.5c")
-    # kernels of tests are forked with all imported; in a notebook the import does it
-    desk.run("from course_lib.exercises import checking as c")
-    desk.run("c._tell_of_answers_not_run()")
+    for cell in before:
+        desk.run(cell)
     said = error(desk.run('cl.check("4.5c", not_written_yet)'))
     assert words(said) == (
         "○ 4.5c not started: there is no not_written_yet in this kernel yet. Run the"
@@ -458,6 +477,12 @@ def test_a_check_whose_answer_cell_did_not_run_says_so(desks):
     # another name that is missing is told as ever
     assert "NameError" in error(desk.run('cl.check("4.5c", min(no_such_name))'))
     assert "NameError" in error(desk.run("no_such_name"))
+    if DEVICES in before:
+        full = error(desk.run("torch.ones(10**6, device=devs[0])"))
+        assert "out of memory" in full and "course_lib" not in full
+    if THEIRS in before:
+        assert "theirs: KeyError" in shown(desk.run("{}['key']"))
+        desk.run("get_ipython().set_custom_exc((), None)")
 
 
 @pytest.mark.faults

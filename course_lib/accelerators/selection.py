@@ -11,6 +11,7 @@ import torch
 
 from course_lib.accelerators.hardware import find_gpu, find_link, parse_size
 from course_lib.accelerators.virtual import LAUNCH, machine
+from course_lib.display import show_errors
 from course_lib.errors import UsageError
 from course_lib.text import many, size
 
@@ -98,13 +99,10 @@ def _show_errors_as_on_cuda():
     An error keeps its frames, and these the tensors of the step that failed: after an
     out-of-memory the device would stay full for the next cell.
     """
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    if shell is not None:
-        shell.set_custom_exc((RuntimeError,), _show)
+    show_errors(RuntimeError, _show)
 
 
-# IPython calls it in this way
-def _show(shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
+def _show(shell, kind, error, trace, *, tb_offset):  # noqa: PLR0917
     _end_before_own(trace)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     while kind is torch.OutOfMemoryError and error is not None:

@@ -2,20 +2,32 @@
 
 import importlib
 
-from course_lib.errors import UsageError
+from course_lib.errors import CourseError, UsageError
 from course_lib.exercises import judge, observe
 from course_lib.exercises.exercise import Exercise
 
 
 def exercises() -> dict[str, Exercise]:
-    """All exercises by id, in order."""
-    return {task.id: task for task in map(_assembled, judge.names(), observe.names())}
+    """Return all exercises by id, in order.
+
+    Errors: `CourseError` that names the part that an exercise lacks.
+    """
+    judging, observing = (_by_number(part.names()) for part in (judge, observe))
+    for part, numbers in (("judge", judging), ("observe", observing)):
+        for number in (judging | observing).keys() - numbers.keys():
+            raise CourseError(f"exercise {number} has no module in exercises/{part}/")
+    return {number: _assembled(number, judging, observing) for number in judging}
 
 
-def _assembled(judging, observing):
-    """The exercise of two modules, by their names."""
-    decides, runs = map(importlib.import_module, (judging, observing))
-    number = judging.rpartition(".e")[-1].replace("_", ".")
+def _by_number(modules):
+    """Names of modules by the id of their exercise."""
+    return {name.rpartition(".e")[-1].replace("_", "."): name for name in modules}
+
+
+def _assembled(number, judging, observing):
+    """The exercise of a number, of its two modules."""
+    decides = importlib.import_module(judging[number])
+    runs = importlib.import_module(observing[number])
     options = {name: getattr(decides, name, None) for name in ("draw", "failed")}
     return Exercise(number, runs.observe, decides.cases, decides.judge, **options)
 

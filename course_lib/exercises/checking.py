@@ -5,7 +5,7 @@ import re
 import textwrap
 from functools import partial
 
-from course_lib.display import colored, in_notebook, progress_line
+from course_lib.display import colored, in_notebook, progress_line, show_errors
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.exercises import baseline, fingerprints, hints, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
@@ -201,18 +201,8 @@ def _show(picture):
 _CALL = re.compile(r"""check\(\s*["']([\w.]+)["']\s*,\s*(\w+)\s*[,)]""")
 
 
-def _tell_of_answers_not_run():
-    """Let a check whose answer cell did not run say so, in place of a NameError."""
-    if not in_notebook():
-        return
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    if not shell.custom_exceptions:
-        shell.set_custom_exc((NameError,), _show_name_error)
-
-
 def _show_name_error(shell, *raised, tb_offset=None):
+    """Let a check whose answer cell did not run say so, in place of a NameError."""
     error = raised[1]
     call = _CALL.search(shell.user_ns["In"][-1])  # the cell that runs
     if call and call[2] == error.name and call[1] in exercises():
@@ -224,4 +214,5 @@ def _show_name_error(shell, *raised, tb_offset=None):
     shell.showtraceback(raised, tb_offset=tb_offset)
 
 
-_tell_of_answers_not_run()
+if in_notebook():
+    show_errors(NameError, _show_name_error)
