@@ -367,3 +367,18 @@ def test_a_course_without_exercises_and_solutions_is_tested_all_the_same(tmp_pat
     status, printed = run_pytest(tmp_path)
     assert status == 0, printed
     assert "passed: 0 tests, 1 lesson (1 cell); skipped: 0" in printed
+
+
+@pytest.mark.parametrize(
+    ("part", "other"), [("judge", "observe"), ("observe", "judge")]
+)
+def test_a_part_that_an_exercise_lacks_is_named(monkeypatch, part, other):
+    package = getattr(catalog, part)
+    names = [name for name in package.names() if not name.endswith("e2_2")]
+    monkeypatch.setattr(package, "names", lambda: names)
+    words = f"exercise 2.2 has no module in exercises/{part}/"
+    with pytest.raises(CourseError, match=words):
+        catalog.exercises()
+    both = [name for name in getattr(catalog, other).names() if name[-4:] != "e2_2"]
+    monkeypatch.setattr(getattr(catalog, other), "names", lambda: both)
+    assert "2.2" not in catalog.exercises()
