@@ -147,7 +147,7 @@ def _bare_step(model, shape):
         __torch_function__ = torch._C._disabled_torch_function_impl
 
         @classmethod
-        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             given = [opened(value) for value in args]
             out = func(*given, **kwargs) if kwargs else func(*given)
             if type(out) is not torch.Tensor:

@@ -3,10 +3,8 @@
 import ast
 import functools
 import graphlib
-import io
 import sys
 import textwrap
-import tokenize
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -104,28 +102,6 @@ def in_order(folder: str) -> list[str]:
     """
     units = {name: sorted(others) for name, others in within(folder).items()}
     return list(graphlib.TopologicalSorter(units).static_order())
-
-
-def code_lines(path: Path) -> int:
-    """The lines of a module that hold code: no blank ones, comments, docstrings."""
-    text = path.read_text(encoding="utf-8")
-    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
-    skipped |= {tokenize.DEDENT, tokenize.ENDMARKER}
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in skipped:
-            lines |= set(range(token.start[0], token.end[0] + 1))
-    return len(lines - _docstrings(ast.parse(text)))
-
-
-def _docstrings(tree):
-    """The lines that docstrings take up."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    lines = set()
-    for node in ast.walk(tree):
-        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
-            lines |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return lines
 
 
 # --- the picture

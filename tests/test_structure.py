@@ -1,4 +1,4 @@
-"""Folders show the architecture, and the package stays small."""
+"""Folders show the architecture, and what a reader meets is small."""
 
 import ast
 import importlib
@@ -15,29 +15,10 @@ from tests import layers
 
 MODULES = layers.modules()
 FOLDERS = sorted({module.rpartition(".")[0] for module in MODULES} - {""})
-# what is not the core
-_AROUND = ("scenes", "clusters", "exercises", "lessons", "workspace")
-_AROUND += ("authoring", "grading")
-# lines of code, without comments and docstrings; a new capability raises its budget in
-# its own commit, with the reason
-BUDGETS = {
-    # what ranks send, by messages, at sockets and in rounds: 290; schedules of
-    # collectives as plain data: 220; their costs by α and β: 195; several nodes, by
-    # agents of torchrun with host names of their own: 360
-    "core": 9_010,
-    # who a rank is under six launchers, with their commands and two kinds of job
-    # scripts: 450; a model of scaling, and 1,024 fake ranks: 280
-    "clusters": 740,
-    # frames as data; some 120 lines for each thing that is shown, with what it refuses
-    "scenes": 2_660,
-    # stage 08: launchers and their commands, a restart, an efficiency: 510
-    "exercises": 5_510,
-    "lessons": 420,
-    # three versions of a cell, git, files written whole, links, locks
-    "workspace": 580,
-    # what learners hand in lies in work/, too; figures are stale if what draws them is
-    "grading and authoring": 3_970,
-}
+# of code that readers meet: no module or function that is longer
+LINES = {"module": 400, "function": 50}
+# symbols of the field: how many devices, micro-batches; what goes in, where it is
+SYMBOLS = {"n", "p", "m", "x", "y", "_"}
 
 
 def test_everything_in_the_package_has_its_place_in_the_order():
@@ -70,7 +51,6 @@ def test_a_class_name_occurs_once_in_the_package():
     names = Counter(
         node.name
         for module, path in MODULES.items()
-        if not module.startswith("exercises.stages.")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef)
     )
@@ -82,16 +62,36 @@ def test_the_picture_of_the_layers_is_that_of_today():
     assert drawn == layers.picture(), "draw it again: make layers"
 
 
-def test_the_package_keeps_to_its_budgets(record_property):
-    counts = dict.fromkeys(BUDGETS, 0)
-    for module, path in MODULES.items():
-        folder = layers.top(module)
-        part = "core" if folder not in _AROUND else "grading and authoring"
-        part = folder if folder in BUDGETS else part
-        counts[part] += layers.code_lines(path)
-    words = (f"{part} {counts[part]:,} of {BUDGETS[part]:,}" for part in BUDGETS)
-    record_property("summary", f"lines of code: {', '.join(words)}")
-    assert all(counts[part] <= BUDGETS[part] for part in BUDGETS), counts
+def functions(path):
+    """The functions of a module and their methods and inner ones."""
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_and_functions_are_short(module):
+    path = MODULES[module]
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES["module"]
+    long = [
+        node.name
+        for node in functions(path)
+        if node.end_lineno - node.lineno >= LINES["function"]
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_others_call_and_its_parameters_have_names_of_more_than_one_letter(module):
+    body = ast.parse(MODULES[module].read_text(encoding="utf-8")).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    within = [node for one in classes for node in one.body]
+    names = {one.name for one in classes}
+    for node in [*body, *within]:
+        if isinstance(node, ast.FunctionDef) and node.name[0] != "_":
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            names |= {node.name, *(one.arg for one in given)}
+    assert {name for name in names if len(name) == 1} <= SYMBOLS
 
 
 @pytest.mark.parametrize("name", course_lib.__all__)

@@ -102,7 +102,7 @@ def _show_errors_as_on_cuda():
     show_errors(RuntimeError, _show)
 
 
-def _show(shell, kind, error, trace, *, tb_offset):  # noqa: PLR0917
+def _show(shell, kind, error, trace, *, tb_offset):
     _end_before_own(trace)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     while kind is torch.OutOfMemoryError and error is not None:

@@ -81,14 +81,8 @@ def job_script(
     choice(scheduler, SCHEDULERS, what="scheduler")
     choice(launcher, SCHEDULERS[scheduler], what=f"launcher in a {scheduler} job")
     sizes = {"nodes": nodes, "cores": cores, "memory": memory, "minutes": minutes}
-    for name, value in sizes.items():
-        whole(name, value)
     names = {"account": account, "queue": queue}
-    for name, value in names.items():
-        if value:
-            word(name, value)
-    if isinstance(setup, str) or any("\n" in line for line in setup):
-        raise UsageError(f"setup is {setup!r:.60}, expected a list of lines")
+    _refuse(sizes, names, setup)
     sizes |= {"fresh": 1 if restarts else ""}
     sizes |= _tasks(launcher, sizes, whole("gpus", gpus, least=0))
     start = command(
@@ -107,6 +101,17 @@ def job_script(
     text = JobScript("\n".join([*lines, ""]))
     text.scheduler = scheduler
     return text
+
+
+def _refuse(sizes, names, setup):
+    """Raise `UsageError` for a number, a name or a line that cannot be."""
+    for name, value in sizes.items():
+        whole(name, value)
+    for name, value in names.items():
+        if value:
+            word(name, value)
+    if isinstance(setup, str) or any("\n" in line for line in setup):
+        raise UsageError(f"setup is {setup!r:.60}, expected a list of lines")
 
 
 def _tasks(launcher, sizes, gpus):

@@ -43,7 +43,7 @@ def use_store(port: int | None, ranks: int) -> None:
     module = importlib.import_module("torch.distributed.rendezvous")
     turns, usual = {}, module._create_c10d_store
 
-    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):  # noqa: PLR0917
+    def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):
         if world_size == ranks:  # else others take part, of which we know nothing
             responder.start(timeout.total_seconds())
         # a prefix per turn: a second init in one process would read the first's keys

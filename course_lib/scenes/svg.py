@@ -159,14 +159,14 @@ def drawn(item) -> str:
     return f'<g class="{escape(item.role)}" transform="{place}">{shape}{text}</g>'
 
 
-def line(w, h, *, head) -> str:
-    """The path from 0, 0 to w, h; with a head it is an arrow."""
-    path = f"M0 0L{w:.4g} {h:.4g}"
+def line(width, height, *, head) -> str:
+    """The path from 0, 0 to width, height; with a head it is an arrow."""
+    path = f"M0 0L{width:.4g} {height:.4g}"
     if not head:
         return path
-    long = math.hypot(w, h) or 1
-    a, b = 6 * w / long, 6 * h / long
+    long = math.hypot(width, height) or 1
+    a, b = 6 * width / long, 6 * height / long
     for side in (1, -1):
-        x, y = w - a - side * b / 2, h - b + side * a / 2
-        path += f"M{w:.4g} {h:.4g}L{x:.4g} {y:.4g}"
+        x, y = width - a - side * b / 2, height - b + side * a / 2
+        path += f"M{width:.4g} {height:.4g}L{x:.4g} {y:.4g}"
     return path

@@ -228,9 +228,9 @@ class Trace:
         yield from (f"{self.busy(rank):.0%}", f"{self.overlap(rank) * 1e3:.2f} ms")
 
 
-def happens_before(a: Event, b: Event) -> bool:
-    """Return whether `a` has stopped by the time `b` starts."""
-    return a.stop <= b.start
+def happens_before(first: Event, second: Event) -> bool:
+    """Return whether `first` has stopped by the time `second` starts."""
+    return first.stop <= second.start
 
 
 def _fits(thing, wanted: dict) -> bool:

@@ -114,7 +114,7 @@ class NoChange(VirtualTensor):
     """
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         """Run one operator on the zeros; a view of them does not change either."""
         args, kwargs = tree_map_only(cls, _zeros, (args, kwargs or {}))
         out = cls.run(func, args, kwargs)

@@ -121,7 +121,7 @@ def _reduce_add(inputs, destination=None):
     return total
 
 
-def _scatter(tensor, devices, chunk_sizes=None, dim=0, streams=None):  # noqa: PLR0917
+def _scatter(tensor, devices, chunk_sizes=None, dim=0, streams=None):
     count = len(devices)
     parts = tensor.split(chunk_sizes, dim) if chunk_sizes else tensor.chunk(count, dim)
     return tuple(part.to(_device(index)) for part, index in zip(parts, devices))

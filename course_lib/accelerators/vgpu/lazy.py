@@ -24,7 +24,7 @@ def serve() -> None:
 
 def _made(original, grad):
     # the names and their order are PyTorch's
-    def new(cls, requires_grad=grad, device=None, dtype=None, **rest):  # noqa: PLR0917
+    def new(cls, requires_grad=grad, device=None, dtype=None, **rest):
         target = torch.empty(0, device=device).device
         virtual = target.type == "vgpu"
         device = "cpu" if virtual else device
@@ -45,7 +45,7 @@ def _to(lazy, *args, **kwargs):
     return new
 
 
-def materialize(lazy, shape, device=None, dtype=None) -> None:  # noqa: PLR0917
+def materialize(lazy, shape, device=None, dtype=None) -> None:
     """Become a tensor of this shape on the device that was noted, or on another."""
     target = torch.device(device or lazy.target or lazy.data.device)
     if target.type != "vgpu":

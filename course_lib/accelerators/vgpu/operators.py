@@ -57,7 +57,7 @@ class Traits:
 
 
 TRAITS: dict = {}
-SPECIAL: dict = {}  # operators that are not one kernel on one device: crossings.py
+SPECIAL: dict = {}  # operators that are not one kernel on one device; backend fills it
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 _MIXES |= {"_pack_padded_sequence", "tensor_split", "_ctc_loss"}

@@ -44,7 +44,7 @@ class VirtualTensor(torch.Tensor):
     run = None  # what runs an operator: operators.py puts itself here
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: PLR0917
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         """Run one operator."""
         return cls.run(func, args, kwargs or {})
 
