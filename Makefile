@@ -44,7 +44,7 @@ OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm
     $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators nestings capabilities layers film terms shots mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test quick grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -83,14 +83,8 @@ operators: $(VENV)/.test ## compare all of PyTorch's operators on a virtual GPU 
 nestings: $(VENV)/.test ## the same of their derivatives and batches, two deep: jvp, vjp, vmap
 	$(RUN) -m tests.nestings --save
 
-capabilities: $(VENV)/.test ## write what virtual GPUs can: docs/virtual-gpus.md
-	$(RUN) -m tests.capabilities
-
-layers: $(VENV)/.test ## draw what imports what: docs/layers.svg
-	$(RUN) -m tests.layers
-
-film: $(VENV)/.test ## make the README's moving picture from a scene of lesson 04
-	$(RUN) -m tests.film
+pages: $(VENV)/.test ## write what pages have from elsewhere: numbers, tables, pictures
+	$(RUN) -m tests.pages
 
 terms: $(VENV)/.test ## where lessons use and explain the words of docs/glossary.md
 	$(RUN) -m tests.terms

