@@ -8,6 +8,8 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+from course_lib.authoring.code import plain
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -25,12 +27,12 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def digest(patterns: Iterable[str]) -> str:
-    """A hash of the files of the project that match, their names included."""
-    names = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    """A hash of the modules of the project that match: their names and their code."""
+    names = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
     made = hashlib.sha256()
-    for path in sorted(names):
-        made.update(str(path.relative_to(ROOT)).encode() + b"\0")
-        made.update(path.read_bytes() + b"\0")
+    for path in names:
+        code = plain(path.read_text(encoding="utf-8"))
+        made.update(f"{path.relative_to(ROOT)}\0{code}\0".encode())
     return made.hexdigest()[:16]
 
 

@@ -1,7 +1,8 @@
 """Tables of what takes too long for every test run: dated, and tied to their sources.
 
-A table is made by a command of its own and committed; it holds a hash of the sources
-that its results belong to. When they change, its test is red until it is made anew.
+A table is made by a command of its own and committed; it holds a hash of the code that
+its results belong to, without comments and docstrings. When that changes, its test is
+red until the table is made anew.
 """
 
 import json

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course_lib.authoring import drawing, execute
+from course_lib.authoring import code, drawing, execute
 
 DRAW = "import matplotlib.pyplot as plt; plt.plot([1, 2]);"
 
@@ -46,29 +46,58 @@ def test_outputs_are_stale_once_the_code_has_changed(tmp_path):
 
 def test_outputs_are_stale_once_what_draws_them_has_changed(tmp_path, monkeypatch):
     path, plot = notebook(tmp_path, "1 + 1"), tmp_path / "plot.py"
-    plot.write_text("old")
+    plot.write_text("old = 1")
     monkeypatch.setattr(drawing, "sources", lambda code: [plot] * ("1 + 1" in code))
     execute.main(["--save", str(path)])
     saved = nbformat.read(path, as_version=4)
     assert not execute.stale(saved)
-    plot.write_text("new")
+    plot.write_text("# it is old\nold = (1)\n")
+    assert not execute.stale(saved)
+    plot.write_text("old = 2")
     assert execute.stale(saved)
 
 
 @pytest.mark.parametrize(
-    ("code", "names"),
+    ("one", "other", "alike"),
+    [
+        ('def f(x):\n    """One."""\n    return x', "def f(x): return x  # x", True),
+        ('"""A module."""\nx = None', "x = None", True),
+        ("x = 0", "x = False", False),
+        ("x = None", "x = ''", False),
+        ('def f(x):\n    return """One."""', "def f(x): return", False),
+    ],
+)
+def test_code_is_alike_without_its_comments_docstrings_and_layout(one, other, alike):
+    assert (code.plain(one) == code.plain(other)) == alike
+
+
+def test_of_a_module_only_what_is_used_counts():
+    source = "A = 1\nB = 2\ndef f():\n    return B\ndef g():\n    return A"
+    names = [getattr(node, "name", "B") for node in code.used(source, {"f"})]
+    assert names == ["B", "f"]
+
+
+def test_a_colour_counts_where_it_is_used():
+    def colors(drawing_code):
+        return " ".join(drawing.drawn(drawing_code))
+
+    assert "MEMORY_COLORS" in colors("cl.plot_memory(m)")
+    assert "MEMORY_COLORS" not in colors("cl.plot_transfers(t)")
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
     [
         ("train()", ""),
-        ("cl.plot_bars({})", "colors.py bars.py figure.py"),
+        ("cl.plot_bars({})", "bars.py figure.py"),
         (
             "scenes.dealing(samples=4)",
-            "colors.py items.css items.py samplers.py scene.css scene.js scene.py"
-            " svg.py",
+            "items.css items.py samplers.py scene.css scene.js scene.py svg.py",
         ),
     ],
 )
-def test_what_draws_a_figure_is_what_its_code_names_and_what_that_imports(code, names):
-    assert [path.name for path in drawing.sources(code)] == names.split()
+def test_what_draws_a_figure_is_what_its_code_names_and_what_that_imports(cell, names):
+    assert [path.name for path in drawing.sources(cell)] == names.split()
 
 
 def test_a_scene_of_a_trace_is_drawn_by_the_plot_of_it_too():

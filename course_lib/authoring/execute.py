@@ -22,13 +22,14 @@ _LARGEST = 450_000  # bytes of stored output: more would swamp a diff
 def fingerprint(notebook) -> str:
     """A hash of the code that the stored outputs belong to.
 
-    That is the code of the cells, and that of the plots and scenes which they show.
+    That is the code of the cells, as readers see it, and that of the plots and scenes
+    which they show, without comments and docstrings.
     """
     code = "\n\0".join(
         cell.source for cell in notebook.cells if cell.cell_type == "code"
     )
-    drawn = (path.read_bytes() for path in drawing.sources(code))
-    return hashlib.sha256(b"\0".join([code.encode(), *drawn])).hexdigest()[:16]
+    parts = "\0".join([code, *drawing.drawn(code)])
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 def run(path: Path, *, timeout: float = 120.0):
