@@ -27,6 +27,13 @@ def test_outputs_are_saved_with_their_counts_and_without_times(tmp_path):
     assert "execution" not in first.metadata
 
 
+def test_a_list_of_all_exercises_is_not_kept(tmp_path):
+    path = notebook(tmp_path, "import course_lib as cl", "cl.summary()", "1 + 1")
+    assert execute.main(["--save", str(path)]) == 0
+    _, summary, other = nbformat.read(path, as_version=4).cells
+    assert (summary.outputs, summary.execution_count) == ([], 2) and other.outputs
+
+
 def test_saving_twice_gives_the_same_bytes(tmp_path):
     path = notebook(tmp_path, "1 + 1", DRAW)
     execute.main(["--save", str(path)])
