@@ -1,6 +1,6 @@
 """Modelled throughput and memory of known networks, beside what others have published.
 
-`python -m benchmarks.published` fits the shares of course_lib/accelerators/shares.csv
+`python -m benchmarks.published` fits the shares of course_lib/accelerators/gpus.csv
 again, to the half of the figures that is there for it.
 """
 
@@ -21,7 +21,7 @@ Training steps of known networks on one virtual GPU, at their real sizes, and wh
 others have measured. "At peaks" is how `cl.devices` models a GPU: every operator at the
 rates of its data sheet, which a real one never reaches. "Achievable" is
 `cl.devices(gpu=achievable("A100"))` (`course_lib/accelerators/hardware.py`): the same
-rates times the shares in `shares.csv`, five constants for all figures. They were fitted
+rates times the shares in `gpus.csv`, five constants for all figures. They were fitted
 to the first table alone; the second was held back until they were fixed, and the halves
 before anything was modelled (`published.csv` says how). Errors are modelled ÷ published
 − 1. All is modelled, from shapes alone (`modelled.py`): no number here depends on this
@@ -186,7 +186,7 @@ def _row(figure):
 
 _FITTED = """\
 Fitted again, to the first table as it is now: {}.
-The shares in `shares.csv` stay as they were fixed, before the second was looked at.
+The shares in `gpus.csv` stay as they were fixed, before the second was looked at.
 """
 
 

@@ -22,6 +22,7 @@ class DataSheet:
     bandwidth: float
     flops: Mapping[str, float] = field(hash=False)  # a dict, since it is pickled
     source: str
+    capability: tuple[int, ...] = ()  # of CUDA, major and minor
 
     def __repr__(self) -> str:
         shown = [dtype for dtype in ("float32", "float16") if dtype in self.flops]
@@ -60,7 +61,8 @@ def _rows(table):
 def _gpu(row):
     flops = {dtype: float(row[dtype]) * 1e12 for dtype in _DTYPES if row[dtype]}
     memory, bandwidth = int(row["GB"]) * 10**9, float(row["GB/s"]) * 1e9
-    return DataSheet(row["name"], memory, bandwidth, flops, row["source"])
+    capability = tuple(map(int, row["capability"].split(".")))
+    return DataSheet(row["name"], memory, bandwidth, flops, row["source"], capability)
 
 
 def _link(row):
@@ -94,27 +96,27 @@ def find_link(name: str | Link) -> Link:
 def achievable(gpu: str | DataSheet) -> DataSheet:
     """A GPU with the rates that training reaches, for `devices(gpu=...)`.
 
-    A data sheet states peaks; shares.csv has the shares of them that steps of known
+    A data sheet states peaks; gpus.csv has the shares of them that steps of known
     networks reach on average, fitted to published figures (benchmarks/published.md).
     Errors: UsageError for a GPU without such shares.
     """
     sheet = find_gpu(gpu)
-    known = {row["name"]: row for row in _rows("shares.csv")}
+    known = {row["name"]: row for row in _rows("gpus.csv") if row["tensor share"]}
     if sheet.name not in known:
         raise UsageError(
             f"cannot say what the gpu {sheet.name!r:.40} achieves: shares are known for"
             f" {', '.join(known)}."
         )
     shares = known[sheet.name]
-    plain, tensor = float(shares["plain"]), float(shares["tensor"])
+    plain, tensor = float(shares["plain share"]), float(shares["tensor share"])
     slow = sheet.flops["float32"]
     # what is not faster than float32 does not use tensor cores
     flops = {
         dtype: peak * (tensor if peak > slow else plain)
         for dtype, peak in sheet.flops.items()
     }
-    bandwidth = sheet.bandwidth * float(shares["bandwidth"])
-    source = f"{sheet.source}; shares of its rates: {shares['source']}"
+    bandwidth = sheet.bandwidth * float(shares["memory share"])
+    source = f"{sheet.source}; shares of its rates: {shares['shares from']}"
     return replace(sheet, bandwidth=bandwidth, flops=flops, source=source)
 
 

@@ -8,6 +8,8 @@ new area is a module, named in AREAS.
 
 from pathlib import Path
 
+from course_lib.accelerators.hardware import GPUS
+from course_lib.text import listed
 from tests import tables
 from tests.capabilities import (
     clock,
@@ -51,6 +53,7 @@ def page() -> str:
             operators=_operators(),
             transforms=_transforms(),
             published=_published(),
+            gpus=listed(GPUS),
             kinds=words,
         )
     ]

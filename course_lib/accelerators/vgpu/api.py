@@ -46,11 +46,6 @@ class Properties(types.SimpleNamespace):
         )
 
 
-# https://developer.nvidia.com/cuda-gpus
-_CAPABILITIES = {"T4": (7, 5), "V100": (7, 0), "A100": (8, 0), "A100-80GB": (8, 0)}
-_CAPABILITIES |= {"H100": (9, 0), "H200": (9, 0), "B200": (10, 0)}
-
-
 class Api:
     """The module `torch.vgpu`."""
 
@@ -161,8 +156,7 @@ class Api:
     def get_device_properties(self, device=None) -> Properties:
         """Name, bytes as chosen, and compute capability of the GPU that is modelled."""
         total = self._account(device).capacity
-        known = _CAPABILITIES.get(self._gpu(device).name, ())
-        numbers = dict(zip(("major", "minor"), known))
+        numbers = dict(zip(("major", "minor"), self._gpu(device).capability))
         return Properties(
             name=self.get_device_name(device), total_memory=total, **numbers
         )
