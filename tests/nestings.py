@@ -32,7 +32,6 @@ from tests.operators import chosen, copied, name_of, tensors
 SAMPLES = 3
 LIMIT = 60  # seconds for a case, and for a child to start
 CHILD = (sys.executable, "-m", "tests.nestings", "--child")
-SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/nestings.py")
 # what may come of a case; the table has the last five by name
 EQUAL, BOTH, NOTHING = "equal", "refused on both", "nothing to compare"
 MORE, REFUSED = "refused on the CPU only", "refused on the device only"
@@ -317,7 +316,7 @@ def main(names):
         print(json.dumps([name, row]))
     print(f"{len(rows)} cases in {time.monotonic() - began:.0f} s")
     if save:
-        print(tables.write("nestings", SOURCES, found))
+        print(tables.write("nestings", tables.of_virtual_gpus("nestings"), found))
 
 
 if __name__ == "__main__":

@@ -113,8 +113,20 @@ def test_a_name_that_fits_no_submission_is_no_agreement(capsys):
     assert "no submission is named 05-left" in capsys.readouterr().out
 
 
+def test_words_of_a_notebook_do_not_change_points_and_cells_do(monkeypatch):
+    before, changed = agreement.stamp(), exercise()
+    monkeypatch.setattr(agreement, "_exercise", lambda path: changed)
+    same = agreement.stamp()
+    assert same != before  # the others are gone
+    for cell in changed["cells"]:
+        cell["source"] = f"{''.join(cell['source'])} and more"
+    assert agreement.stamp() == same
+    changed["cells"][7]["metadata"]["nbgrader"]["points"] += 1
+    assert agreement.stamp() != same
+
+
 def test_both_graders_gave_the_same_points_when_they_were_last_compared():
-    tables.refuse_stale("agreement", agreement.SOURCES, "make nbgrader ARGS=--save")
+    tables.refuse_stale("agreement", agreement.stamp(), "make nbgrader ARGS=--save")
     rows = tables.read("agreement")["rows"]
     learners = ("right", "stubs", "mixed1", "mixed2")
     assert {*rows} == {f"{name[:2]}-{who}" for name in STAGES for who in learners}

@@ -16,7 +16,6 @@ import sys
 from tests import nestings
 nestings.child(nestings.part(int(sys.argv[1]), *sys.argv[2:]))
 """
-SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/nestings.py")
 
 # what a virtual GPU refuses and the CPU does not -> why; what agrees has to leave
 _NO_KERNEL = "CUDA's operator for it is one that the CPU lacks"
@@ -52,7 +51,7 @@ def results():
 
 
 def test_the_table_belongs_to_the_sources_of_today():
-    tables.refuse_stale("nestings", SOURCES, "make nestings")
+    tables.refuse_stale("nestings", tables.of_virtual_gpus("nestings"), "make nestings")
 
 
 def test_no_case_ends_the_process_or_hangs_or_gives_other_numbers(record_property):

@@ -11,7 +11,6 @@ from tests.commands import Python
 
 ROOT = Path(__file__).parents[1]
 RUN = "import sys; from tests import operators; operators.main(sys.argv[1:])"
-SOURCES = ("course_lib/accelerators/vgpu/*.py", "tests/operators.py")
 
 # name -> why it cannot agree; one that agrees after all has to leave this list
 KNOWN = {
@@ -67,7 +66,9 @@ def run(*names):
 
 
 def test_the_table_belongs_to_the_sources_of_today():
-    tables.refuse_stale("operators", SOURCES, "make operators")
+    tables.refuse_stale(
+        "operators", tables.of_virtual_gpus("operators"), "make operators"
+    )
 
 
 @pytest.mark.slow
