@@ -183,7 +183,7 @@ def sentences(name: str) -> dict[str, str]:
 def read(lesson: str) -> configparser.ConfigParser:
     """All sentences of a lesson: a section for each guess, empty without a file.
 
-    `decided by` quotes what stands before the question and makes it decidable. Each
+    `decided by` is the id of a cell before the question that makes it decidable. Each
     other key is a wrong option; the most tempting one stands first.
     """
     parser = configparser.ConfigParser(
