@@ -26,7 +26,7 @@ sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
 collect_ignore = ["work"]  # somebody's own copy
 try:
-    from tests import forked, ports
+    from tests import forked, lacks, ports
 except ImportError:  # a copy of the notebooks alone
     forked = None
 
@@ -253,7 +253,7 @@ def _not_started(item):
 def pytest_terminal_summary(terminalreporter):
     """Say how much ran, where the minutes went, how long each notebook took.
 
-    No time fails a test. pytest itself lists every skip with its reason (-ra).
+    No time fails a test.
     """
     stats = terminalreporter.stats
     passed = [_notebook(report) for report in stats.get("passed", [])]
@@ -272,6 +272,7 @@ def pytest_terminal_summary(terminalreporter):
     skipped = len(stats.get("skipped", []))
     terminalreporter.write_line(f"passed: {', '.join(counts)}; skipped: {skipped}")
     lines = [*_noted(stats), *_times(stats), *_slowest(stats)]
+    lines += lacks.lines(stats.get("skipped", [])) if forked else []
     for line in lines:
         terminalreporter.write_line(line)
 

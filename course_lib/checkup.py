@@ -24,6 +24,9 @@ _CELL = (
     "text-align:left;vertical-align:top;padding:4px 16px 4px 0;background:none;"
     "border:0;border-bottom:1px solid rgba(128,128,128,.4);white-space:normal"
 )
+# what Debian calls that which is no part of Python
+_PACKAGES = {"Chromium": "chromium", "OpenMPI": "openmpi-bin", "MPICH": "mpich"}
+_PACKAGES |= {"bwrap": "bubblewrap"}
 NECESSARY = ("Python", "torch", "gloo", "JupyterLab")
 _HEADS = ("", "found", "what it costs", "how to get it")
 _WIDTHS = (10, 22, 30, 32)  # characters; with two blanks between columns: 100
@@ -225,13 +228,13 @@ def _shared_memory():
 def _openmpi(text):
     version = next(iter(re.findall(r"Open MPI\) (\S+)", text)), "")
     cost = "cells with mpirun cannot run"
-    return _unless(version, Finding("OpenMPI", version, cost, _apt("openmpi-bin")))
+    return _unless(version, Finding("OpenMPI", version, cost, install("OpenMPI")))
 
 
 def _bwrap():
     cost = "the grader runs answers without a sandbox"
     if not shutil.which("bwrap"):
-        return Finding("bwrap", "", cost, _apt("bubblewrap"))
+        return Finding("bwrap", "", cost, install("bwrap"))
     trial = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "echo", "works")
     if host.answer(*trial):
         return Finding("bwrap", "works")
@@ -242,10 +245,12 @@ def _bwrap():
 def _chromium():
     path = next(filter(None, map(shutil.which, _BROWSERS)), "")
     cost = "make test skips the browser tests"
-    return _unless(path, Finding("Chromium", path, cost, _apt("chromium")))
+    return _unless(path, Finding("Chromium", path, cost, install("Chromium")))
 
 
-def _apt(package):
+def install(name: str) -> str:
+    """The command that installs a program which is no part of Python."""
+    package = _PACKAGES.get(name, name)
     if not shutil.which("apt-get"):
         return f"your package manager; Debian names it {package}"
     sudo = "" if os.geteuid() == 0 else "sudo "

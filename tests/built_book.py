@@ -14,6 +14,7 @@ from docs.book import checks
 from docs.book.__main__ import OUTPUT
 from docs.book.contents import ROOT
 from tests import browser as driven
+from tests import lacks
 
 HTML = OUTPUT / "_build" / "html"
 PAGES = [path.relative_to(HTML).as_posix() for path in checks.pages_of(HTML)]
@@ -32,7 +33,7 @@ _WIDE = """() => [...document.querySelectorAll(".bd-article *")]
     .map(one => one.outerHTML.slice(0, 90))"""
 _THEME = "name => { document.documentElement.dataset.theme = name }"
 
-pytestmark = pytest.mark.skipif(not driven.CHROMIUM, reason="there is no Chromium")
+pytestmark = lacks.needs("Chromium")
 
 
 @pytest.fixture(scope="module")

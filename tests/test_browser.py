@@ -12,8 +12,8 @@ import pytest
 
 from course_lib.exercises.checking import exercises
 from tests import browser as driven
-from tests import ports
-from tests.browser import CHROMIUM, CODE, ROOT, opened, run, wait_for_kernel
+from tests import lacks, ports
+from tests.browser import CODE, ROOT, opened, run, wait_for_kernel
 from tests.clones import NEEDED, set_up
 
 FOLDERS = ("course_lib", "notebooks", "exercises", "docs")
@@ -23,12 +23,7 @@ LESSON = Path("notebooks/00_start_here.ipynb")
 LAST_LESSON = Path("notebooks/04_distributed_data_parallel.ipynb")
 EXERCISE = Path("exercises/04_distributed_data_parallel.ipynb")
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
-    ),
-]
+pytestmark = [pytest.mark.browser, lacks.needs("Chromium")]
 
 
 @pytest.fixture(scope="module")

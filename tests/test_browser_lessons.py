@@ -16,8 +16,7 @@ import conftest  # of the whole course: nbval's items are looked at there
 from course_lib.lessons import guess
 from course_lib.workspace import command
 from tests import browser as driven
-from tests import film
-from tests.browser import CHROMIUM
+from tests import film, lacks
 from tests.test_lessons import ASKED, LESSONS
 
 QUESTION = re.compile(r"\?|\.")  # the question names the group of its buttons
@@ -27,13 +26,7 @@ _ACTIVE = """() => {
 }"""
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
-    ),
-]
+pytestmark = [pytest.mark.browser, lacks.needs("Chromium")]
 
 
 @pytest.fixture(scope="module")

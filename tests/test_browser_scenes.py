@@ -12,15 +12,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests import browser as driven
-from tests import film
-from tests.browser import CHROMIUM
+from tests import film, lacks
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"
-    ),
-]
+pytestmark = [pytest.mark.browser, lacks.needs("Chromium")]
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 # what is drawn, as (class, x, y, text), without the time axis
 _DRAWN = """svg => [...svg.querySelectorAll("g > g")].filter(

@@ -18,6 +18,7 @@ from course_lib.clusters.environments import LAUNCHERS as VARIABLES
 from course_lib.clusters.environments import ResolvedRank, recorded, resolve_rank
 from course_lib.clusters.job_scripts import SCHEDULERS, job_script
 from course_lib.errors import UsageError
+from tests import lacks
 
 SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1"}
 OPEN_MPI = dict(zip(VARIABLES[2][1:4], ("2", "4", "0")))
@@ -210,7 +211,7 @@ def test_bash_reads_a_job_script(scheduler, launcher):
         assert "@" not in text and "\n\n" not in text.replace("cuda", "")
 
 
-@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not here")
+@lacks.needs("shellcheck")
 def test_shellcheck_finds_nothing_in_a_job_script(tmp_path):
     paths = [
         script(*job).save(tmp_path / f"{number}.sh") for number, job in enumerate(JOBS)
@@ -325,14 +326,16 @@ print(found.launcher, found.rank, found.world_size, found.local_rank, sep=",")
 @pytest.mark.parametrize(
     ("program", "name"),
     [
-        ("mpirun.openmpi --allow-run-as-root --oversubscribe", "Open MPI"),
-        ("mpirun.mpich", "MPICH"),
+        pytest.param(
+            "mpirun.openmpi --allow-run-as-root --oversubscribe",
+            "Open MPI",
+            marks=lacks.needs("OpenMPI"),
+        ),
+        pytest.param("mpirun.mpich", "MPICH", marks=lacks.needs("MPICH")),
     ],
 )
 def test_the_ranks_of_an_mpi_that_is_here_find_themselves(program, name):
     words = program.split()
-    if not shutil.which(words[0]):
-        pytest.skip(f"{words[0]} is not here")
     # as from a shell, not from a rank or a job
     names = ("PATH", "HOME", "PYTHONPATH", "TMPDIR")
     env = {key: os.environ[key] for key in names if key in os.environ}

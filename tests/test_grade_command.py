@@ -16,10 +16,9 @@ import pytest
 from course_lib.__main__ import main
 from course_lib.grading import arguments, command, gradebook
 from course_lib.grading.gradebook import GradingRun
-from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader
 from course_lib.grading.run.template import Template
-from tests import grading
+from tests import grading, lacks
 from tests.commands import COMMAND, Python
 from tests.leftovers import Leftovers, becomes, below
 
@@ -207,7 +206,7 @@ def test_grades_are_in_the_order_of_learners_whoever_was_done_first():
     assert run.graded() == ["Ada", "bob", "carl"]
 
 
-@pytest.mark.skipif(bool(sandbox.missing()), reason=sandbox.missing())
+@lacks.needs_sandbox()
 def test_in_the_first_run_nobody_reads_the_grades_of_others(course):
     state = str(course.folder / "kept")
     course.hand_in("ada")

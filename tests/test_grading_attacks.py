@@ -20,16 +20,16 @@ from course_lib.grading.run import grader as grader_module
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.limits import Limits, excess
 from course_lib.grading.run.nbval_kernel import Supervised
-from course_lib.grading.run.sandbox import _needed, _options, missing
+from course_lib.grading.run.sandbox import _needed, _options
 from course_lib.grading.run.template import Template
-from tests import forked, grading
+from tests import forked, grading, lacks
 from tests.leftovers import Leftovers, becomes
 
 SMALL = Limits(cell=2, total=60, memory=600 * 10**6, processes=12, file=50 * 10**6)
 # a busy machine needs seconds to give a process that much memory
 SLOWLY = replace(SMALL, cell=20)
 PATIENT = Limits(cell=30)
-needs_sandbox = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_sandbox = lacks.needs_sandbox()
 pytestmark = pytest.mark.faults
 
 

@@ -3,11 +3,11 @@
 Each file in `tests/outside/` is a cell that compares its numbers with plain training.
 """
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
+from tests import lacks
 from tests.kernels import Kernel, error
 
 PROGRAMS = sorted((Path(__file__).parent / "outside").glob("*.py"))
@@ -21,10 +21,12 @@ def kernel(tmp_path_factory):
     kernel.close()
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.stem) for p in PROGRAMS])
+def case(program):
+    marks = [lacks.needs(NEEDS[program.stem])] if program.stem in NEEDS else []
+    return pytest.param(program, id=program.stem, marks=marks)
+
+
+@pytest.mark.parametrize("program", map(case, PROGRAMS))
 def test_a_program_runs_as_it_is(kernel, nothing_left, program):
-    library = NEEDS.get(program.stem)
-    if library and importlib.util.find_spec(library) is None:
-        pytest.skip(f"needs {library}")
     messages = kernel.run(program.read_text(encoding="utf-8"))
     assert error(messages) is None, error(messages)

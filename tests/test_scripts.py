@@ -7,7 +7,6 @@ Launchers start that of 08 here, each once.
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +16,9 @@ import pytest
 import torch
 
 from course_lib.data import digits
-from tests import ports
+from tests import lacks, ports
 from tests.commands import Python
 from tests.leftovers import Leftovers, becomes
-
-pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "scripts"
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
@@ -214,9 +211,7 @@ def ended(*launchers):
 
 
 def mpirun(name, *options):
-    """The command of an MPI, or a skipped test."""
-    if shutil.which(f"mpirun.{name}") is None:
-        pytest.skip(f"mpirun.{name} is not installed")
+    """The command of an MPI."""
     root = ["--allow-run-as-root"] if name == "openmpi" and os.geteuid() == 0 else []
     return [f"mpirun.{name}", *root, *options, sys.executable, SCRIPT]
 
@@ -232,8 +227,11 @@ def test_two_ranks_that_spawn_starts_end_with_the_weights_of_one(alone, tmp_path
 @pytest.mark.parametrize(
     ("name", "options", "ranks"),
     [
-        ("openmpi", ("--oversubscribe", "-np", "4", "--map-by", "ppr:4:node"), 4),
-        ("mpich", ("-np", "2"), 2),
+        pytest.param(
+            *("openmpi", ("--oversubscribe", "-np", "4", "--map-by", "ppr:4:node"), 4),
+            marks=lacks.needs("OpenMPI"),
+        ),
+        pytest.param("mpich", ("-np", "2"), 2, marks=lacks.needs("MPICH")),
     ],
 )
 def test_ranks_of_an_mpi_end_with_the_weights_of_one(
