@@ -26,9 +26,10 @@ sys.modules.setdefault("rfc3987_syntax", None)
 pytest_plugins = ["nbval.plugin"]
 collect_ignore = ["work"]  # somebody's own copy
 try:
-    from tests import forked, lacks, ports
+    from tests import forked, lacks, ports, runs
+    from tests.runs import pytest_addoption  # noqa: F401
 except ImportError:  # a copy of the notebooks alone
-    forked = None
+    forked = runs = None
 
 ROOT = Path(__file__).parent
 KINDS = {"notebooks": "lesson", "solutions": "solution", "exercises": "exercise"}
@@ -75,6 +76,8 @@ def pytest_configure(config):
     for name, file in _FILES.items():  # kernels inherit them
         os.environ[name] = os.path.join(folder, file)
     tempfile.tempdir = None  # it is looked up again
+    if runs and not hasattr(config, "workerinput"):
+        runs.settle(config)
     if forked:
         # kernels need not import anew what all import, those of lessons included
         _until_the_end(config, forked.forking())
@@ -121,26 +124,20 @@ def pytest_unconfigure(config):
 def pytest_collection_modifyitems(config, items):
     """What a lesson shows is looked at as it runs; checks in exercises are not started.
 
-    Of lessons and solutions, which take half a minute each, only the first is quick.
-    A lesson runs once: not here if it does in a browser.
     The groups that take long come first, so that no worker has one left at the end.
     """
     for item in items:
-        folder, name = item.path.parent.name, item.path.name
-        if folder in ("notebooks", "solutions") and not name.startswith("00"):
-            item.add_marker(pytest.mark.slow)
-        if folder == "notebooks" and hasattr(item, "cell"):
+        if item.path.parent.name == "notebooks" and hasattr(item, "cell"):
             item.runtest = _looked_at(item)
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
+    if runs:
+        runs.mark(items)
     yield  # what -k and -m leave
-    browsed = {_browsed(item) for item in items}
-    again, once = [], []
-    for item in items:
-        second = hasattr(item, "cell") and item.path in browsed
-        (again if second else once).append(item)
-    items[:] = once
-    config.hook.pytest_deselected(items=again)
+    if runs:
+        left = runs.of(config.option.run, items, {*map(_browsed, items)})
+        config.hook.pytest_deselected(items=list({*items} - {*left}))
+        items[:] = left
     items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
 
 

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,8 @@ else:
     import tomli as tomllib  # comes with pytest there
 
 HERE = Path(__file__).parent
-# `EVERY_CASE=1`, as for the table of checks, takes all answers, seeds and values; a run
-# of all tests takes the right answers and a share of the others. A file of an exercise
-# that changes makes the table stale, and that has all of its answers checked
+# `EVERY_CASE=1`, as for the table of checks, decides all answers with all seeds, and
+# judges more values; `make proof` takes a share of these
 EVERY = bool(os.environ.get("EVERY_CASE"))
 
 
@@ -64,6 +64,19 @@ def wrong() -> list[Answer]:
     files = [_from_file(path) for path in HERE.glob("wrong/*/*.py")]
     rows = [row for path in HERE.glob("wrong/*/rows.toml") for row in _rows(path)]
     return sorted(files + rows, key=lambda answer: (answer.exercise, answer.name))
+
+
+@cache
+def few() -> frozenset[Answer]:
+    """Of each exercise one right answer, and two wrong ones, which differ."""
+    kept, counts = set(), Counter()
+    for answer in right() + wrong():
+        kind = answer.exercise, bool(answer.hint)
+        plain = not answer.slow and not answer.same_as
+        if plain and counts[kind] < 1 + bool(answer.hint):
+            kept.add(answer)
+            counts[kind] += 1
+    return frozenset(kept)
 
 
 def drawn(answer: Answer) -> int:

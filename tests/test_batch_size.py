@@ -13,7 +13,6 @@ from course_lib.studies import cache, stacked, study
 # torch's own, when DDP is imported
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit.script"),
-    pytest.mark.slow,
 ]
 
 
@@ -91,7 +90,6 @@ def test_the_plain_loop_ends_with_the_errors_of_stacked_models(lesson, size):
     assert runs.reached.any()
 
 
-@pytest.mark.slow
 def test_both_ways_have_a_row_for_each_batch_size_and_one_for_all(lesson, small):
     threads = torch.get_num_threads()
     rows = batch_size.both_ways(lesson, 2)

@@ -118,7 +118,6 @@ def test_sums_are_read_from_between_other_output():
     assert ranks.read_sums(output) == [(1, 1.0), (0, 1.0)]
 
 
-@pytest.mark.slow
 def test_kept_workers_do_one_job_after_another(tmp_path):
     helper = Helper("kept", most=3, folder=str(tmp_path))
     sums = []
@@ -130,7 +129,6 @@ def test_kept_workers_do_one_job_after_another(tmp_path):
     assert helper.process.exitcode == 0
 
 
-@pytest.mark.slow
 def test_a_launch_that_fails_is_reported_with_its_reason(tmp_path):
     helper = Helper("no such way", most=2, folder=str(tmp_path))
     helper.ask(2)
@@ -153,7 +151,6 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(capsys):
     assert "launching" in BENCHMARKS
 
 
-@pytest.mark.slow
 def test_virtual_gpus_are_compared_with_the_plain_cpu(monkeypatch):
     small = dict(list(virtual.models().items())[-2:-1])
     monkeypatch.setattr(virtual, "models", lambda: small)
@@ -211,7 +208,6 @@ def test_all_rows_of_a_table_on_grading_have_the_same_number_of_columns():
     assert widths == [6] * 12 + [4] * 4
 
 
-@pytest.mark.slow
 def test_right_submissions_are_graded_while_their_memory_is_watched(
     tmp_path, monkeypatch
 ):

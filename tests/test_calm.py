@@ -50,7 +50,6 @@ def test_what_imports_torch_later_finds_one_thread(monkeypatch):
     assert environ == {"OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.slow
 def test_a_notebook_that_imports_the_course_computes_with_one_thread():
     kernel = Kernel()
     kernel.run("import os, torch; os.environ.pop('OMP_NUM_THREADS', None)")

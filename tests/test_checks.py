@@ -44,10 +44,6 @@ SHORT = 6  # seconds for ranks that would wait until the usual limit
 IN_RANKS = {"5.1", "5.2", "5.3"}
 
 
-# of the wrong ones a half; the others come with `EVERY_CASE=1`
-WRONG = [one for one in answers.wrong() if answers.EVERY or answers.drawn(one) % 2]
-
-
 def words(text):
     """The text in one line: a notebook breaks the lines of a message."""
     return " ".join(text.split())
@@ -113,7 +109,6 @@ def handed_in(notebook, given):
     return Handed(json.dumps(content).encode())
 
 
-@pytest.mark.slow
 @each(answers.right())
 def test_a_right_answer_is_right(answer, record_property):
     found = said(answer)
@@ -125,8 +120,7 @@ def test_a_right_answer_is_right(answer, record_property):
     assert f"✓ {answer.exercise} right" in found.message
 
 
-@pytest.mark.slow
-@each(WRONG)
+@each(answers.wrong())
 def test_a_wrong_answer_gets_its_hint(answer, record_property):
     found = said(answer)
     record_property("answer", answer.id)
@@ -158,10 +152,9 @@ def assert_kept(answer, today):
         assert apart < fingerprints.NEAR / 4, todo
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises())
 def test_each_mistake_has_a_hint_of_its_own(exercise):
-    mine = [answer for answer in WRONG if answer.exercise == exercise]
+    mine = [answer for answer in answers.wrong() if answer.exercise == exercise]
     told = {one.id: words(said(one).message + said(one).hint) for one in mine}
     for answer in mine:
         others = [other for other in mine if other.mistake != answer.mistake]
@@ -183,7 +176,6 @@ def test_the_checks_of_devices_accept_right_answers_on_real_gpus(exercise):
     assert found.status == "right", found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_wrong_answer_gets_no_points_and_its_hint(graders, notebook):
     given = [one_wrong(exercise) for exercise in exercises_of(notebook)]
@@ -211,7 +203,6 @@ def graded(grader, data, *, kind, record_property):
     return grade, {name for name, cell in ran.items() if cell["outcome"] != "passed"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_an_exercise_as_shipped_is_not_started(graders, notebook, record_property):
     data = notebook.read_bytes()
@@ -225,7 +216,6 @@ def test_an_exercise_as_shipped_is_not_started(graders, notebook, record_propert
     assert stages == [["○", exercise] for exercise in exercises_of(notebook)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_solution_gets_all_points_and_no_check_is_vacuous(
     graders, notebook, record_property

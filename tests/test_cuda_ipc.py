@@ -10,7 +10,6 @@ from tests.conftest import becomes
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.slow,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 START = mp.get_context("spawn")  # a forked process cannot use CUDA

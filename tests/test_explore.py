@@ -6,7 +6,6 @@ import course_lib as cl
 from course_lib.errors import UsageError
 from tests.kernels import Kernel, error, shown
 
-pytestmark = pytest.mark.slow
 # what a move of the slider does: its message changes the value in the kernel
 SET_UP = """
 import ipywidgets

@@ -12,8 +12,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from course_lib.grading.notebook.assignment import choose, load
 from course_lib.grading.notebook.cells import parse
 from course_lib.grading.notebook.merging import merge
@@ -126,7 +124,6 @@ def test_right_answers_keep_their_points(tmp_path):
     assert points == POINTS["right"]
 
 
-@pytest.mark.slow
 def test_a_mixture_of_right_wrong_and_missing_answers_keeps_its_points(tmp_path):
     notebooks = {path.stem: handed_in("mixed", path) for path in NOTEBOOKS}
     assert graded(tmp_path, notebooks) == POINTS["mixed"]

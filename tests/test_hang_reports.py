@@ -37,7 +37,6 @@ def world_size(letter):
     return int(re.search(r"on (\d+) ranks", shown(letter)[1])[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("letter", CULPRITS)
 def test_the_program_stands_still_with_this_report(letter):
     train = train_of(letter, {"__name__": "__main__"})

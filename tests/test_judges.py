@@ -34,7 +34,6 @@ CHOSEN = answers.right() + [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answer", CHOSEN, ids=lambda answer: answer.id)
 def test_other_cases_decide_as_the_learners_do(answer):
     called = answer.exercise not in IN_RANKS and not answer.slow
@@ -58,7 +57,6 @@ def seen_by(exercise):
     return first_seen(exercise, answer.source, called=exercise not in IN_RANKS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises())
 def test_a_judge_ends_in_a_proof_or_in_wrong(exercise):
     task, pairs, ends = exercises()[exercise], seen_by(exercise), {True: 0, False: 0}

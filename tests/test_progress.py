@@ -14,8 +14,6 @@ from tests.commands import Python
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes
 
-pytestmark = pytest.mark.slow
-
 RIGHT = """
 def shard_indices(num_samples, rank, world_size):
     length = -(-num_samples // world_size) * world_size

@@ -360,7 +360,6 @@ def test_a_study_is_found_again_by_its_ranks(folder):
     assert len(times) == 2
 
 
-@pytest.mark.slow
 def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, trained):
     monkeypatch.setattr(host, "usable_cores", lambda: 1)
     sizes = [128, 64, 32, 16, 8]
@@ -478,7 +477,6 @@ cl.steps_to_target(make, *digits(), batch_sizes=[128, 64], rates=[0.1], seeds=2,
 """
 
 
-@pytest.mark.slow
 def test_a_study_in_a_notebook_shows_a_bar_below_its_cell_and_then_the_study():
     root = str(Path(__file__).parent.parent)
     with contextlib.closing(kernels.Kernel()) as kernel:

@@ -77,7 +77,6 @@ def test_every_case_that_is_refused_is_known_with_its_reason():
     assert refused == set(KNOWN)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_transforms_still_give_what_the_table_says():
     _, odd = results()

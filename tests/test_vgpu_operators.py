@@ -71,7 +71,6 @@ def test_the_table_belongs_to_the_sources_of_today():
     )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_operators_still_give_what_the_table_says(again, results):
     assert len(again) > 50

@@ -143,7 +143,6 @@ def kernel():
     kernel.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("history", [True, False], ids=["JupyterLab", "nbval"])
 @pytest.mark.parametrize("cell", ["step(1_000_000)", "backward(9_000_000)"])
 def test_an_error_in_a_cell_leaves_nothing_for_the_next_cell(kernel, cell, history):
