@@ -12,7 +12,6 @@ NO_NEWS := JUPYTER_CONFIG_PATH="$(CURDIR)/course_lib/workspace/jupyter$${JUPYTER
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
 # where the course lives: the book links to it for what it does not hold; put yours here
 REPOSITORY ?= https://example.org/course
-QUICK := not browser and not faults and not slow
 # most tests wait for something: one worker more than there are cores
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
 # a worker that crashes ends the run, which names its test: xdist loses count otherwise
@@ -44,7 +43,7 @@ OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm
     $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test quick grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test proof grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -61,15 +60,13 @@ lab: $(VENV)/.setup ## open work/, your own copy of the lessons, in JupyterLab; 
 	$(NO_NEWS) $(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
 	    --ServerApp.root_dir="$(CURDIR)/work" $(ARGS) work/notebooks/00_start_here.ipynb
 
-test: $(VENV)/.test ## check style and run all tests; one of them: make test ARGS="-k NAME"
+test: $(VENV)/.test ## does the course work here? 3 to 5 minutes; one test: make test ARGS="-k NAME"
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PYTEST) $(ARGS)
+	$(PYTEST) --run test $(ARGS)
 
-quick: $(VENV)/.test ## the same without the browser, the faults and the slow tests
-	$(PY) -m ruff check .
-	$(PY) -m ruff format --check .
-	$(PYTEST) -m "$(QUICK)" $(ARGS)
+proof: $(VENV)/.test ## all the other tests, for those who change the course: some 12 minutes
+	$(PYTEST) --run proof $(ARGS)
 
 grade: $(VENV)/.grade ## grade your exercises in work/; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
 	$(RUN) -m course_lib grade $(ARGS)
@@ -105,7 +102,7 @@ try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSI
 	@[ -n "$(VERSION)" ] || $(call stop,$(NO_VERSION))
 	@$(MAKE) -s --no-print-directory $(TRY)/.try
 	@$(TRIED) -m tests.test_torch_private; probes=$$?; \
-	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope -m "$(QUICK)" \
+	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope --run test \
 	    --ignore tests/test_setup.py $(ARGS) && exit $$probes
 
 .PHONY: book

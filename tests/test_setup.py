@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests import layers
+from tests import layers, runs
 from tests.clones import NEEDED, script, set_up
 
 if sys.version_info >= (3, 11):
@@ -190,7 +190,7 @@ def test_the_top_level_holds_only_what_the_readme_lists():
 
 def test_make_alone_lists_every_command(clone):
     listed = run("make", folder=clone).stdout
-    commands = ("setup", "lab", "test", "quick", "grade", "bench", "nbgrader", "book")
+    commands = ("setup", "lab", "test", "proof", "grade", "bench", "nbgrader", "book")
     for command in (*commands, "try-torch"):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
@@ -258,9 +258,10 @@ def test_make_test_checks_style_and_runs_pytest_last(clone):
     assert "-m pytest" in lines[-1]
 
 
-def test_make_quick_leaves_out_what_is_slow(clone):
-    last = run("make", "-n", "quick", folder=clone).stdout.splitlines()[-1]
-    assert '-m "not browser and not faults and not slow"' in last
+@pytest.mark.parametrize("name", runs.NAMES)
+def test_make_says_which_run_it_is(clone, name):
+    last = run("make", "-n", name, "ARGS=-x", folder=clone).stdout.splitlines()[-1]
+    assert last.endswith(f"--run {name} -x")
 
 
 def test_the_book_is_made_in_an_environment_of_its_own(ready):
@@ -378,9 +379,7 @@ def builder(tmp_path):
     there = "chromium bwrap python3 mpirun.openmpi mpirun.mpich shellcheck"
     for name in there.split():
         script(tmp_path / "bin" / name, "exit 0")
-    script(
-        tmp_path / "bin/make", 'echo "make $@, CI=$CI"; [ ! -s /dev/stdin ] && exit 3'
-    )
+    script(tmp_path / "bin/make", 'echo "make $@, CI=$CI"; [ ! -s /dev/stdin ]')
     script(tmp_path / "bin/apt-get", 'echo "apt-get $@"')
     script(tmp_path / "bin/id", "echo 0")
     links(tmp_path / "bin", "bash", "env", "dirname", "sh")
@@ -391,22 +390,32 @@ def ci(folder):
     return run(str(folder / ".ci/run"), folder="/", path=folder / "bin")
 
 
-def test_ci_ends_with_make_test_and_its_status(builder):
+RUNS = ["make .venv/.test", "make test", "make proof"]
+
+
+def test_ci_runs_all_tests_says_how_long_and_has_their_status(builder):
     done = ci(builder)
-    assert done.stdout.splitlines() == ["make test, CI=true"]
-    assert done.returncode == 3
+    told = [f"{run}{end}" for run in RUNS for end in (", CI=true", ": 0 min 0 s")]
+    assert (done.stdout.splitlines(), done.returncode) == (told, 0)
+
+
+@pytest.mark.parametrize(("red", "called"), [(".venv/.test", 1), ("test", 3)])
+def test_ci_is_red_if_one_run_is(builder, red, called):
+    script(builder / "bin/make", f"echo $1, CI; [ $1 != {red} ]")
+    done = ci(builder)
+    assert done.stdout.count("CI") == called and done.returncode
 
 
 def test_ci_installs_only_what_is_missing(builder):
     (builder / "bin/bwrap").unlink()
-    first, second, last = ci(builder).stdout.splitlines()
+    first, second, third, *_ = ci(builder).stdout.splitlines()
     assert first.startswith("apt-get update")
     assert second.startswith("apt-get install")
     assert second.endswith("recommends bubblewrap")
-    assert last == "make test, CI=true"
+    assert third == "make .venv/.test, CI=true"
 
 
 def test_ci_installs_nothing_without_root(builder):
     (builder / "bin/chromium").unlink()
     script(builder / "bin/id", "echo 1000")
-    assert ci(builder).stdout.splitlines() == ["make test, CI=true"]
+    assert ci(builder).stdout.splitlines()[0] == "make .venv/.test, CI=true"
