@@ -132,7 +132,7 @@ def pytest_collection_modifyitems(config, items):
         if ROOT / "exercises" in item.path.parents and _is_check(item):
             item.runtest = _not_started(item)
     if runs:
-        runs.mark(items)
+        runs.mark(config, items)
     yield  # what -k and -m leave
     if runs:
         left = runs.of(config.option.run, items, {*map(_browsed, items)})

@@ -7,26 +7,52 @@ they are in.
 
 import re
 
+import pytest
+
 from tests import answers
 
 NAMES = ("test", "proof")
-# tests of `make proof`, by how their names begin: what takes long by what was measured
+COLLECTED = pytest.StashKey[list]()  # all tests, whatever is chosen of them
+# tests of `make proof`, by how their names begin
 _PROOF = re.compile(
     "|".join(
-        (
-            "tests/test_browser_(lessons|scenes).py",
-            "tests/test_capabilities.py",
-            "tests/test_checks.py::test_(a_wrong_answer_gets_no|each_mistake)",
-            "tests/test_grading_attacks.py",
-            "tests/test_judges.py::test_(other_cases|a_judge)",
-            "tests/test_outside.py",
+        f"tests/{name}"
+        for name in (
+            # each lesson and each scene in the browser; of its walk the exercises
+            "test_browser_(lessons|scenes).py",
+            "test_browser.py::test_(the_link|a_check|a_wrong|a_right|what_)",
+            # all answers, drawn cases, unexpected values, mistakes in notebooks
+            "test_checks.py::test_(each_mistake|settings_of|a_wrong_answer_gets_no)",
+            "test_checks.py::test_(a_fault|what_is_done|an_answer|time_that)",
+            "test_judges.py::test_(other_cases|a_judge)",
+            "test_handed_out.py::test_(right_answers|a_mixture)",
+            # the grader: attacks, classes on many machines
+            "test_grading_(attacks|cluster).py",
+            # programs from elsewhere; launchers that start many processes
+            "test_outside.py",
+            "test_scripts.py::test_(ranks_of|a_rank_that_is_killed)",
+            "faults/test_beside_the_table.py",
+            # operators and capabilities of virtual GPUs
+            "test_vgpu_(operators|nestings).py",
+            "test_capabilities.py",
+            # what measures and tests the course
+            "test_(benchmarks|batch_size|changed|film).py",
+            "test_mutants.py::test_a_mutant_is_caught",
         )
     )
 )
 # the first cell of a lesson with which it has run for more than eight seconds: `make
-# test` ends before it, and `make proof` runs the lesson as a whole
+# test` ends before it, and `make proof` runs the lesson whole
 LATE = {
+    "01": "many",
     "04": "speed",
+    "06": "study",
+    "06b": "schedules",
+    "07": "time",
+    "07b": "equal",
+    "07c": "errors",
+    "08": "kill",
+    "08b": "fake",
 }
 _NAMED = ("keyword", "markexpr", "changed", "lf")  # options that name tests
 
@@ -45,8 +71,9 @@ def settle(config) -> None:
         option.run = None
 
 
-def mark(items) -> None:
+def mark(config, items) -> None:
     """Give the tests of `make proof` their marker."""
+    config.stash[COLLECTED] = [*items]
     caused, late = set(), set()
     for item in items:
         if (
@@ -77,9 +104,14 @@ def _comes_late(item, late):
     """True for the cells of a lesson from the one in `LATE` on."""
     if not is_cell(item):
         return False
-    if item.cell.get("id") == LATE.get(item.path.stem.partition("_")[0]):
+    if item.cell.get("id") == LATE.get(number(item.path)):
         late.add(item.path)
     return item.path in late
+
+
+def number(path) -> str:
+    """The number of a lesson: "07b"."""
+    return path.stem.partition("_")[0]
 
 
 def is_cell(item) -> bool:

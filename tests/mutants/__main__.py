@@ -2,7 +2,8 @@
 
 For each mutant of mutants.toml the files that git knows are copied, the mistake is made
 in the copy, and the tests of its part run there. It is caught if one of them fails, or
-finds at its end that something was left behind. Exit status: 1 if one was not caught.
+finds at its end that something was left behind: by `make test` if such a test is in it,
+else by `make proof`. Exit status: 1 if one was not caught.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.answers import tomllib
@@ -22,6 +24,7 @@ from tests.answers import tomllib
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("mutants.toml")
 _SECONDS = 300  # for the tests of one mutant
+RUNS = {"make test": "not proof", "make proof": "proof"}  # and whose tests they are
 _CAUGHT = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -54,8 +57,8 @@ def copy(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
 
-def caught(mutant: dict) -> tuple[str, str]:
-    """The test that caught a mutant, or nothing; and what the run printed."""
+def caught(mutant: dict) -> tuple[str, str, str]:
+    """The run and the test that caught a mutant, or nothing; and what was printed."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as place:
         os.chmod(place, 0o755)  # the grader's sandbox reads it as another user
         folder = Path(place)
@@ -63,19 +66,22 @@ def caught(mutant: dict) -> tuple[str, str]:
         file = folder / mutant["file"]
         text = mutated(file.read_text(encoding="utf-8"), mutant)
         file.write_text(text, encoding="utf-8")
-        try:
-            printed = _tests(mutant["tests"], folder)
-        finally:
-            _end_processes(folder)
-    tests = _CAUGHT.findall(printed)
-    return (tests[0] if tests else ""), printed
+        printed = ""
+        for run, marked in RUNS.items():
+            try:
+                printed += _tests(["-m", marked, *mutant["tests"]], folder)
+            finally:
+                _end_processes(folder)
+            if tests := _CAUGHT.findall(printed):
+                return run, tests[0], printed
+    return "", "", printed
 
 
-def _tests(tests, folder):
+def _tests(arguments, folder):
     """What pytest prints of some tests in this folder."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
-        [*command, *tests],
+        [*command, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": place_first(folder)},
         stdin=subprocess.DEVNULL,
@@ -119,16 +125,20 @@ def main(arguments: list[str] | None = None) -> int:
     for name in set(names) - {mutant["name"] for mutant in every}:
         parser.error(f"{LIST} has no mutant {name!r}")
     chosen = [mutant for mutant in every if not names or mutant["name"] in names]
-    missed = []
+    runs = Counter()
     for mutant in chosen:
         began = time.monotonic()
-        test, printed = caught(mutant)
-        seconds = time.monotonic() - began
-        print(f"{mutant['name']}: {test or 'NOT CAUGHT'} ({seconds:.0f} s)", flush=True)
-        if not test:
-            missed.append(mutant["name"])
+        run, test, printed = caught(mutant)
+        runs[run] += 1
+        told = f"{run}, {test}" if run else "NOT CAUGHT"
+        print(
+            f"{mutant['name']}: {told} ({time.monotonic() - began:.0f} s)", flush=True
+        )
+        if not run:
             print(printed[-3000:], file=sys.stderr)
-    print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught")
+    missed = runs.pop("", 0)
+    by = "".join(f", {count} by {run}" for run, count in runs.items())
+    print(f"{len(chosen) - missed} of {len(chosen)} mutants caught{by}")
     return bool(missed)
 
 
