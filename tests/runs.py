@@ -52,7 +52,7 @@ LATE = {
     "07b": "equal",
     "07c": "errors",
     "08": "kill",
-    "08b": "fake",
+    "08b": "pub",
 }
 _NAMED = ("keyword", "markexpr", "changed", "lf")  # options that name tests
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from benchmarks import quoted
+from course_lib.__main__ import main
 from tests import fault_table, pages
 
 DOCS = pages.ROOT / "docs"
@@ -50,6 +51,28 @@ def test_each_page_can_be_reached_from_the_readme(page):
         targets = {link.target for one in new for link in pages.links(one)}
         new = {target for target in targets if target.suffix == ".md"} - found
     assert page in found
+
+
+TEXTS = "\n".join(page.read_text(encoding="utf-8") for page in pages.PAGES)
+MADE = {*re.findall(r"(?:^|`)(?:\w+=\S+ )*make ([a-z-]+)", TEXTS, re.M)}
+CALLED = {*re.findall(r"python -m course_lib (\w+)", TEXTS)}
+
+
+@pytest.mark.parametrize("command", sorted(MADE))
+def test_a_command_of_make_that_a_page_names_is_there_and_explained(command):
+    listed = (pages.ROOT / "Makefile").read_text()
+    assert re.search(rf"^{command}:.* ## .", listed, re.M)
+
+
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_a_command_of_the_package_that_a_page_names_explains_itself(name, capsys):
+    with pytest.raises(SystemExit, match="^0$"):
+        main([name, "--help"])
+    assert f"python -m course_lib {name}" in capsys.readouterr().out
+
+
+def test_pages_name_many_commands():
+    assert {"lab", "test", "grade", "book"} <= MADE and {"work", "run"} <= CALLED
 
 
 def test_the_readme_is_one_screen():
