@@ -47,13 +47,12 @@ def lines(skipped):
     for report in skipped:
         reason = report.longrepr[-1].removeprefix("Skipped: ")
         files[reason][report.nodeid.partition("::")[0]] += 1
-    for reason, counts in sorted(files.items()):
-        name = reason.removeprefix("needs ")
-        if name in (*PROGRAMS, *LIBRARIES):
+    for name in (*PROGRAMS, *LIBRARIES):
+        if counts := files.pop(f"needs {name}", None):
             more = f"{counts.total()} more test{'s' * (counts.total() > 1)}"
             yield f"{name} is not here; {more} after: {_install(name)}"
-        else:
-            yield f"skipped: {counts.total()} × {reason} ({', '.join(sorted(counts))})"
+    for reason, counts in sorted(files.items()):
+        yield f"skipped: {counts.total()} × {reason} ({', '.join(sorted(counts))})"
 
 
 def _install(name):
