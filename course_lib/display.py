@@ -163,7 +163,7 @@ class _Errors:
         self.installed = shell.CustomTB
 
     # IPython calls it in this way
-    def _show(self, shell, kind, error, trace, tb_offset=None):  # noqa: PLR0917
+    def _show(self, shell, kind, error, trace, tb_offset=None):
         for known, show_ours in self.ours.items():
             if issubclass(kind, known):
                 return show_ours(shell, kind, error, trace, tb_offset=tb_offset)
