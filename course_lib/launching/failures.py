@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from course_lib.errors import LaunchError
-from course_lib.launching.watchdog.stall import RankState, running_stacks
-from course_lib.stacks import Frame, is_learners, show_stack, whereabouts
+from course_lib.launching.watchdog.responder import Answer
+from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
+from course_lib.stacks import Frame, is_learners, place, show_stack, whereabouts
 from course_lib.system import host
 from course_lib.text import ranks_named, signal_name
 
@@ -32,6 +34,8 @@ _SHARED = ("shared memory", "Bus error")
 _ITSELF = "<--> [none]"  # gloo, of a pair that was never connected
 _SHM = "/dev/shm"
 _LITTLE = 1 << 20  # bytes free
+_SAME = ("kind", "text")  # of two errors
+_BRIEF = 100  # characters of another rank's error
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,18 @@ class RankExit:
     @property
     def is_symptom(self) -> bool:
         """True if it failed because another rank was gone."""
-        chain = self.record.get("chain", [])
         return self.status in ("raised", "exited") and any(
-            kind in _LOST and phrase in text
-            for kind, text in chain
-            for phrase in _SYMPTOMS
+            _tells_of_loss(*error) for error in self.record.get("chain", [])
         )
 
     @property
     def frames(self) -> list[Frame]:
         """Its stack at the failure, outermost first."""
         return [Frame(*place) for place in self.record.get("frames", [])]
+
+
+def _tells_of_loss(kind, text):
+    return kind in _LOST and any(phrase in text for phrase in _SYMPTOMS)
 
 
 def culprit(ends: list[RankExit]) -> RankExit | None:
@@ -107,7 +112,9 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     lines = [f"rank {end.rank} of {len(states)}{where} {what}"]
     if end.frames:
         lines += ["", *show_stack(end.frames)]
-    lines += ["", *_same(end, ends), *_others(states, name), *advice(_reason(end))]
+    told = {other.rank: other for other in ends if other.rank not in gone}
+    others = [state for state in states if state.rank not in (end.rank, *gone)]
+    lines += ["", *_others(end, told, others, name=name), *advice(_reason(end))]
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -124,18 +131,6 @@ def _reason(end):
     """What the rank said of its end, for `advice`."""
     texts = [text for _, text in end.record.get("chain", [])]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
-
-
-def _same(end, ends):
-    """The other ranks that raised the same, in one line."""
-    key = ("kind", "text")
-    ranks = [
-        other.rank
-        for other in ends
-        if other is not end and other.status == end.status == "raised"
-        if all(other.record[name] == end.record[name] for name in key)
-    ]
-    return [f"{ranks_named(sorted(ranks))} raised the same."] if ranks else []
 
 
 def _gone(end, ends):
@@ -191,24 +186,71 @@ def _signal(number):
     return f"{name} ({meaning})" if meaning else name
 
 
-def _others(states, name):
-    """Where the other ranks were that had not ended, a line each."""
+def _others(end, told, states, *, name):
+    """Where the other ranks were, or how they ended: a line for each thing to say.
+
+    `told` are the ranks that have ended, or written how they failed.
+    """
+    ranks = defaultdict(list)
+    for state in states:
+        other = told.get(state.rank)
+        words = _ended(other, end, state, name=name) if other else _stood(state, name)
+        ranks[words].append(state.rank)
+    return [_sentence(who, words) for words, who in ranks.items()]
+
+
+def _sentence(ranks, words):
+    verb, _, rest = words.partition(" ")
+    verb = "were" if verb == "was" and len(ranks) > 1 else verb
+    return f"{ranks_named(ranks)} {verb} {rest}"
+
+
+def _ended(other, end, state, *, name):
+    """How another rank than the reported one ended, as it wrote itself."""
+    record = other.record
+    if other.status == "killed":
+        return f"was killed by {signal_name(-other.code)}"
+    if other.status == "left":
+        return f"ended with exit code {other.code}"
+    if other.status == "exited":
+        return f"left by sys.exit({record['exit']}){_at(other)}"
+    if other.status != "raised":
+        return f"had left {name} already"
+    if _tells_of_loss(*record["chain"][0]):
+        # it fails with the stack of a rank that waits
+        answer = Answer((other.frames,), state.calls)
+        call = rank_state(other.rank, answer, last=True).call
+        into = f" in {call}" if call else ""
+        return f"lost the connection{into}: {whereabouts(other.frames)}"
+    if [record[key] for key in _SAME] == [end.record.get(key) for key in _SAME]:
+        return "raised the same."
+    return f"raised {record['kind']}: {_brief(record['text'])}{_at(other)}"
+
+
+def _at(end):
+    """The learner's line at which a rank failed, and whether that was another's end."""
+    lines = [place(frame) for frame in end.frames if is_learners(frame)]
+    where = f" ({lines[-1]})" if lines else ""
+    return where + (", after it had lost the connection" if end.is_symptom else "")
+
+
+def _brief(text):
+    line = " ".join(text.split())
+    return line if len(line) <= _BRIEF else f"{line[:_BRIEF]} ..."
+
+
+def _stood(state, name):
+    """Where a rank was that had not ended."""
+    has_line = any(map(is_learners, state.frames))
+    if has_line or (state.frames and state.state in ("works", "waits")):
+        return f"was stopped in {whereabouts(state.frames)}"
     # of these there is no line of the learner's, and this is why
-    reasons = {
+    return {
         "starts": f"had not begun {name} yet",
+        "raises": "had raised an exception, and did not say in time which",
         "ends": f"had left {name} already",
         "stopped": "had been halted by a signal (SIGSTOP or SIGTSTP)",
-        "works": "did not say in time where it was",
-    }
-    lines = []
-    for state in states:
-        has_line = any(map(is_learners, state.frames))
-        if has_line or (state.frames and state.state in ("works", "waits")):
-            where = whereabouts(state.frames)
-            lines.append(f"rank {state.rank} was stopped in {where}")
-        elif state.state in reasons:
-            lines.append(f"rank {state.rank} {reasons[state.state]}")
-    return lines
+    }.get(state.state, "did not answer in time")
 
 
 def advice(text: str) -> list[str]:

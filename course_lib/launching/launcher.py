@@ -205,7 +205,8 @@ class _Launch:
             record = {"status": "returned"}  # the value is read when all have ended
         else:
             record = _load(self.written[rank])
-        self.ends[rank] = failures.RankExit(rank, code, at, record, self.places[rank])
+        place = self.places.get(rank, "")
+        self.ends[rank] = failures.RankExit(rank, code, at, record, place)
 
     def _failed(self):
         """How the ranks ended that have failed."""
@@ -223,6 +224,9 @@ class _Launch:
 
     def _fail(self):
         states = self.watchdog.states(set(self.ends), self.host)
+        # those that have told all, and need not end by themselves
+        for rank in self.watchdog.failed() - self.ends.keys():
+            self._note_end(rank, code=1, at=time.monotonic())
         self._stop()
         self.screen.close("failed")
         ends = list(self.ends.values())

@@ -152,6 +152,8 @@ def _report(place, setup, body, *, result):
         code = 1
     result.close()
     responder.farewell()
+    if code:
+        responder.tell(responder.FAILED)
     return code
 
 
@@ -178,10 +180,8 @@ def _call(place, fn, *, args, kwargs):
     starved = processes.starved([born])
     with rank_log.kept(), _recording(place, rank_log) as recording:
         responder.tell(responder.BEGUN)
-        try:
-            value = fn(place.rank, place.world_size, *args, **kwargs)
-        finally:
-            responder.tell(responder.LEFT)
+        value = fn(place.rank, place.world_size, *args, **kwargs)
+        responder.tell(responder.LEFT)
     if os.getpid() != born:
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
@@ -207,6 +207,7 @@ def _recording(place, log):
 
 def _failure(status, error):
     at = time.monotonic()
+    responder.tell(responder.RAISED)
     frames = traceback.extract_tb(error.__traceback__)
     places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
     return {

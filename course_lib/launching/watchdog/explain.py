@@ -59,6 +59,7 @@ def _rows(place, ranks):
         "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
         "works": f"{'were' if many else 'was'} in {line}",
         "starts": f"{'have' if many else 'has'} not begun",
+        "raises": f"{'have' if many else 'has'} raised an exception",
         "ends": f"{'are' if many else 'is'} at the end, in {line}",
         "stopped": f"{'are' if many else 'is'} stopped",
         "returned": f"{'have' if many else 'has'} returned",

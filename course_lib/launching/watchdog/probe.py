@@ -64,7 +64,7 @@ class RankProbe:
             self.gone, self.waits = True, False
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
-            if line in (b"", responder.BEGUN, responder.LEFT):
+            if line in (b"", *responder.WORDS):
                 self._words.add(line)
                 continue
             with suppress(ValueError):  # two threads of the rank spoke at once
@@ -72,10 +72,25 @@ class RankProbe:
 
     @property
     def state(self) -> str:
-        """`starts`, `works` or `ends`: before, in or after the function of the rank."""
-        if responder.LEFT in self._words:
+        """`starts`, `works` or `ends`: before, in or after the function of the rank.
+
+        `raises` until it has written by which exception it left the function.
+        """
+        if responder.RAISED in self._words and not self.failed:
+            return "raises"
+        if self.failed or responder.LEFT in self._words:
             return "ends"
         return "works" if responder.BEGUN in self._words else "starts"
+
+    @property
+    def failed(self) -> bool:
+        """True once the rank has written how it failed."""
+        return responder.FAILED in self._words
+
+    @property
+    def speaks(self) -> bool:
+        """True while it will say more: an answer, or how it failed."""
+        return self.waits or (self.state == "raises" and not self.gone)
 
     def dumped(self, start: int = 0) -> str:
         """What `faulthandler` wrote from this byte on."""
@@ -113,13 +128,17 @@ class Watchdog:
             activity = activities.get(rank)
             if rank in ended or (probe.state != "starts" and not activity):
                 continue  # nothing can be seen of it, as elsewhere than on Linux
-            if probe.state == "starts":
+            if probe.state in ("starts", "raises"):
                 return False
             seconds = activity.seconds
             computed = seconds - self._computed.setdefault(rank, seconds)
             if computed < _COMPUTED and rank not in resting:
                 return False
         return True
+
+    def failed(self) -> set[int]:
+        """The ranks that have written how they failed, ended or not."""
+        return {rank for rank, probe in enumerate(self.probes) if probe.failed}
 
     def stall(self, ended: set[int]) -> list[RankState] | None:
         """Where all ranks stand if they have been at rest for too long, else None.
@@ -186,7 +205,7 @@ class Watchdog:
         for probe in probes:
             probe.ask()
         until = time.monotonic() + _PATIENCE
-        while time.monotonic() < until and any(probe.waits for probe in probes):
+        while time.monotonic() < until and any(probe.speaks for probe in probes):
             self._wait()
             for probe in probes:
                 probe.listen()

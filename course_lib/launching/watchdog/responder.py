@@ -36,7 +36,8 @@ _OPERATIONS = {
     15: "barrier",
 }
 
-BEGUN, LEFT = b"begun", b"left"  # what a rank tells of the function that it runs
+# what a rank tells: its function runs, has returned, has raised; the failure is written
+BEGUN, LEFT, RAISED, FAILED = WORDS = b"begun", b"left", b"raised", b"failed"
 
 _socket, _rank = None, None  # file number and process; None until the launch gave one
 _limit = math.inf  # seconds; of the last process group
@@ -73,7 +74,7 @@ def be_asked(file: int) -> None:
 
 
 def tell(line: bytes) -> None:
-    """Tell the launch something unasked: `BEGUN`, `LEFT`, or where this rank is."""
+    """Tell the launch something unasked: one of `WORDS`, or where this rank is."""
     # a learner may have closed it, and nobody may read: it must not matter
     if _is_rank():
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as link:

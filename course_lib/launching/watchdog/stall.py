@@ -33,8 +33,9 @@ _THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 class RankState:
     """Where one rank stands, and in which call if it waits.
 
-    `state`: `starts` (its function has not begun), `waits`, `works`, `ends` (the
-    function is over, its process not), `stopped` or `returned` (both are over).
+    `state`: `starts` (its function has not begun), `waits`, `works`, `raises` (its
+    function has raised, nobody knows what), `ends` (the function is over, its process
+    not), `stopped` or `returned` (both are over).
     `frames` is its stack, `calls` the collectives that it has called so far, `members`
     its groups, `error` an exception that it is handling, `forked` the stacks of the
     processes that it started, `ended` the exit codes of those that are gone.
@@ -112,7 +113,7 @@ class Watch:
         again, self._states = ranks == self._states, ranks
         self._asked, self._looks = now, Looks()  # the answers cost time of their own
         states = {rank.state for rank in ranks}
-        moves = states & {"starts", "works", "ends"}
+        moves = states & {"starts", "works", "raises", "ends"}
         stands = not moves and states & {"waits", "stopped"}
         rested = now - self._since
         late = patience > _LONGEST or rested > patience + 2 * _PAUSE
