@@ -4,6 +4,9 @@ import signal
 import threading
 from dataclasses import replace
 
+import pytest
+from torch.distributed import distributed_c10d as c10d
+
 from course_lib.launching.failures import RankExit, culprit, explain, settled
 from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
@@ -13,13 +16,14 @@ RETURNED = {"status": "returned"}
 LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
 
 
-def raised(rank, at, *, text="oops", kind="ValueError", under=()):
-    record = {"status": "raised", "kind": kind, "text": text, "frames": [], "at": at}
-    return RankExit(rank, 1, at + 0.1, record | {"chain": [(kind, text), *under]})
+def raised(rank, at, *, text="oops", kind="ValueError", under=(), frames=()):
+    record = {"status": "raised", "kind": kind, "text": text, "frames": frames}
+    record |= {"at": at, "chain": [(kind, text), *under]}
+    return RankExit(rank, 1, at + 0.1, record)
 
 
-def lost(rank, at):
-    return raised(rank, at, text=LOST, kind="RuntimeError")
+def lost(rank, at, frames=()):
+    return raised(rank, at, text=LOST, kind="RuntimeError", frames=frames)
 
 
 def message(*ends, **states):
@@ -28,10 +32,11 @@ def message(*ends, **states):
 
 def error(*ends, stacks=None, num_calls=None, world_size=2):
     num_calls = num_calls or dict.fromkeys(range(world_size), 0)
+    over = {end.rank for end in ends}
     states = [
         RankState(
             rank,
-            "returned",
+            "returned" if rank in over else "works",
             frames=tuple((stacks or {}).get(rank, ())),
             calls=(Call("0", count, "all_reduce", "f32[1]", done=True),),
         )
@@ -112,11 +117,9 @@ def test_signals_are_named_with_what_they_mean():
 def test_a_crash_of_several_ranks_alone_is_asked_about_their_tensors():
     crash = RankExit(0, -signal.SIGABRT, 1.0)
     question = ": do all ranks pass tensors of the same shape and type?"
-    told = str(error(crash))
+    told = message(crash)
     assert f"SIGABRT (a crash in compiled code{question})" in told
-    assert str(error(crash, world_size=1)) == told.replace(question, "").replace(
-        "rank 0 of 2", "rank 0 of 1"
-    )
+    assert question not in message(crash, world_size=1)
 
 
 def test_an_exit_code_is_named():
@@ -130,8 +133,98 @@ def test_sys_exit_zero_before_returning_is_a_failure():
     assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
 
 
+LINE = ("train.py", 7, "train")
+EXITED = {"status": "exited", "exit": 3, "frames": [LINE]}
+UNSENDABLE = {"status": "unsendable", "kind": "generator", "text": "no"}
+IN_ALL_REDUCE = (LINE, (c10d.__file__, 9, "all_reduce"))
+
+
+def others(*ends, **options):
+    """The lines of the message that tell of the other ranks."""
+    return message(*ends, **options).split("\n\n")[-1].splitlines()
+
+
+def test_a_rank_that_lost_its_connection_in_a_collective_is_placed_there():
+    ends = [raised(0, 1.0), *(lost(rank, 1.1, IN_ALL_REDUCE) for rank in (1, 2))]
+    assert others(*ends, world_size=3) == [
+        "ranks 1, 2 lost the connection in all_reduce: train.py, line 7, in train"
+    ]
+
+
+def test_another_error_of_another_rank_is_shown_in_short():
+    text = "sample 1 is bad:\n" + 200 * "x"
+    ends = [raised(0, 1.0, text="sample 0 is bad"), raised(1, 1.1, text=text)]
+    (line,) = others(*ends)
+    assert line.startswith("rank 1 raised ValueError: sample 1 is bad: xxx")
+    assert len(line) < 180
+
+
+def test_an_error_that_follows_from_a_lost_connection_is_told_as_such():
+    under = [("RuntimeError", LOST)]
+    own = raised(1, 1.1, text="training failed", under=under, frames=[LINE])
+    assert others(raised(0, 1.0), own) == [
+        "rank 1 raised ValueError: training failed (train.py, line 7, in train),"
+        " having lost the connection"
+    ]
+
+
+@pytest.mark.parametrize(
+    "code, record, words",
+    [
+        (0, RETURNED, "had left train already"),
+        (-15, {}, "was killed by SIGTERM before train returned"),
+        (7, {}, "ended with exit code 7 before train returned"),
+        (
+            3,
+            EXITED,
+            "left by sys.exit(3) before train returned (train.py, line 7, in train)",
+        ),
+    ],
+)
+def test_another_rank_that_ended_is_told_with_the_way_it_went(code, record, words):
+    assert others(raised(0, 1.0), RankExit(1, code, 1.5, record)) == [f"rank 1 {words}"]
+
+
+def test_several_ranks_of_which_the_same_is_told_share_a_line():
+    ends = [raised(0, 1.0), *(RankExit(rank, -15, 1.1) for rank in (1, 2, 3))]
+    assert others(*ends, world_size=4) == [
+        "ranks 1-3 were killed by SIGTERM before train returned"
+    ]
+
+
+@pytest.mark.parametrize(
+    "code, record, words",
+    [
+        (1, UNSENDABLE, "returned the same."),
+        (-11, {}, "ended the same way."),
+        (3, EXITED, "ended the same way."),
+    ],
+)
+def test_ranks_that_ended_as_the_reported_one_are_counted(code, record, words):
+    ends = [RankExit(rank, code, 1.0, record) for rank in (0, 1, 2)]
+    assert others(*ends, world_size=3) == [f"ranks 1, 2 {words}"]
+
+
+def test_a_rank_that_left_because_another_did_is_told_from_it():
+    after = EXITED | {"chain": [("SystemExit", "3"), ("RuntimeError", LOST)]}
+    (line,) = others(RankExit(0, 3, 1.0, EXITED), RankExit(1, 3, 1.1, after))
+    assert line.endswith("(train.py, line 7, in train), having lost the connection")
+
+
+def test_of_the_rank_that_is_reported_nothing_else_is_said():
+    # it was seen to end only while the others were asked
+    states = [RankState(0, "ends"), RankState(1, "returned")]
+    text = str(explain([raised(0, 1.0), raised(1, 1.1)], states, name="train"))
+    assert text.split("\n\n")[1:] == ["rank 1 raised the same."]
+
+
+def test_ranks_that_returned_and_so_explain_the_failure_are_named_once():
+    text = message(lost(0, 1.0), RankExit(1, 0, 1.0, RETURNED))
+    assert text.count("rank 1") == 1
+
+
 def test_ranks_without_a_line_of_the_learners_are_told_with_the_reason():
-    words = ("returned", "starts", "ends", "works", "stopped", "returned")
+    words = ("returned", "starts", "ends", "works", "stopped", "raises")
     states = [RankState(rank, word) for rank, word in enumerate(words)]
     library = Frame(threading.__file__, 7, "_shutdown")
     states[2] = replace(states[2], frames=(library,))
@@ -139,8 +232,9 @@ def test_ranks_without_a_line_of_the_learners_are_told_with_the_reason():
     assert text.split("\n\n")[1].splitlines() == [
         "rank 1 had not begun train yet",
         "rank 2 had left train already",
-        "rank 3 did not say in time where it was",
+        "rank 3 did not answer in time",
         "rank 4 had been halted by a signal (SIGSTOP or SIGTSTP)",
+        "rank 5 had raised an exception, and did not say in time which",
     ]
 
 
@@ -149,11 +243,6 @@ def test_ranks_that_still_ran_are_placed():
     assert "rank 1 was stopped in train.py, line 7, in train" in message(
         raised(0, 1.0), stacks=stacks
     )
-
-
-def test_ranks_that_were_ending_are_not_placed():
-    stacks = {1: [Frame("<frozen importlib>", 7, "load")]}
-    assert "rank 1" not in message(raised(0, 1.0), stacks=stacks)
 
 
 def kind(*ends):

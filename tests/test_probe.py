@@ -183,6 +183,26 @@ def test_a_rank_that_has_left_its_function_ends(rank, probe):
     assert probe.state == "ends"
 
 
+def test_a_rank_that_raises_arrives_when_it_has_written_how(
+    rank, probe, watchdog, activity
+):
+    activity[0] = processes.Activity("S", 1.0)
+    rank.tell(responder.BEGUN)
+    rank.tell(responder.RAISED)
+    assert not watchdog.arrived(set())
+    assert not watchdog.arrived(set()) and probe.state == "raises"
+    rank.tell(responder.FAILED)
+    assert watchdog.arrived(set()) and probe.state == "ends"
+
+
+def test_a_rank_that_raises_is_waited_for_when_it_is_asked(rank, probe):
+    rank.tell(responder.RAISED)
+    watchdog = Watchdog(lambda: rank.tell(responder.FAILED))
+    watchdog.probes.append(probe)
+    watchdog.states(set())
+    assert probe.failed
+
+
 class SilentHost:
     """Ranks that write their stack only when they get the second signal."""
 

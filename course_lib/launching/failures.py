@@ -34,8 +34,8 @@ _SHARED = ("shared memory", "Bus error")
 _ITSELF = "<--> [none]"  # gloo, of a pair that was never connected
 _SHM = "/dev/shm"
 _LITTLE = 1 << 20  # bytes free
-_SAME = ("kind", "text")  # of two errors
-_BRIEF = 100  # characters of another rank's error
+_AGAIN = {"raised": "raised the same.", "unsendable": "returned the same."}
+_BRIEF = 160  # characters of how another rank ended
 
 
 @dataclass(frozen=True)
@@ -200,38 +200,27 @@ def _others(end, told, states, *, name):
 
 
 def _sentence(ranks, words):
-    verb, _, rest = words.partition(" ")
-    verb = "were" if verb == "was" and len(ranks) > 1 else verb
-    return f"{ranks_named(ranks)} {verb} {rest}"
+    if len(ranks) > 1 and words.startswith("was "):
+        words = words.replace("was", "were", 1)
+    return f"{ranks_named(ranks)} {words}"
 
 
 def _ended(other, end, state, *, name):
     """How another rank than the reported one ended, as it wrote itself."""
-    record = other.record
-    if other.status == "killed":
-        return f"was killed by {signal_name(-other.code)}"
-    if other.status == "left":
-        return f"ended with exit code {other.code}"
-    if other.status == "exited":
-        return f"left by sys.exit({record['exit']}){_at(other)}"
-    if other.status != "raised":
+    if other.status == "returned":
         return f"had left {name} already"
-    if _tells_of_loss(*record["chain"][0]):
+    if other.status == "raised" and _tells_of_loss(*other.record["chain"][0]):
         # it fails with the stack of a rank that waits
         answer = Answer((other.frames,), state.calls)
         call = rank_state(other.rank, answer, last=True).call
         into = f" in {call}" if call else ""
         return f"lost the connection{into}: {whereabouts(other.frames)}"
-    if [record[key] for key in _SAME] == [end.record.get(key) for key in _SAME]:
-        return "raised the same."
-    return f"raised {record['kind']}: {_brief(record['text'])}{_at(other)}"
-
-
-def _at(end):
-    """The learner's line at which a rank failed, and whether that was another's end."""
-    lines = [place(frame) for frame in end.frames if is_learners(frame)]
-    where = f" ({lines[-1]})" if lines else ""
-    return where + (", after it had lost the connection" if end.is_symptom else "")
+    what = _what(other, name)
+    if what == _what(end, name) and other.is_symptom == end.is_symptom:
+        return _AGAIN.get(other.status, "ended the same way.")
+    lines = [f" ({place(frame)})" for frame in other.frames if is_learners(frame)]
+    after = ", having lost the connection" if other.is_symptom else ""
+    return "".join([_brief(what), *lines[-1:], after])
 
 
 def _brief(text):

@@ -224,9 +224,9 @@ class _Launch:
 
     def _fail(self):
         states = self.watchdog.states(set(self.ends), self.host)
-        # those that have told all, and need not end by themselves
-        for rank in self.watchdog.failed() - self.ends.keys():
-            self._note_end(rank, code=1, at=time.monotonic())
+        for rank, probe in enumerate(self.watchdog.probes):
+            if probe.failed and rank not in self.ends:  # what it wrote is whole
+                self._note_end(rank, code=1, at=time.monotonic())
         self._stop()
         self.screen.close("failed")
         ends = list(self.ends.values())

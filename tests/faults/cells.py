@@ -1,5 +1,7 @@
 """Cells that cause a fault in a launch, and what the learner then sees."""
 
+import re
+
 from tests.kernels import Kernel, error, shown
 
 SOON = 20  # seconds, on a busy machine; most take a tenth of one
@@ -51,6 +53,29 @@ def failed(kernel, cell):
     assert text is not None, "the cell ended without an error"
     assert kernel.waited < SOON, f"{kernel.waited:.1f} s, then: {text}"
     return text
+
+
+def others(text):
+    """What an error says of each of the other ranks: words by rank."""
+    words = {}
+    for line in text.splitlines():
+        if match := re.match(r"ranks? (\d[\d, -]*) (?!of )(.+)", line):
+            for part in match[1].split(", "):
+                first, _, last = part.partition("-")
+                ranks = range(int(first), int(last or first) + 1)
+                words |= dict.fromkeys(ranks, match[2])
+    return words
+
+
+def placed(text, ranks, line):
+    """True if all these ranks, and no others, are said to have been in this line.
+
+    They were asked there, or had lost their connection in its collective before.
+    """
+    told, call = others(text), re.search(r"dist\.(\w+)", line)[1]
+    ways = (f"lost the connection in {call}: ", "was stopped in ", "were stopped in ")
+    there = (words.startswith(ways) and words.endswith(line) for words in told.values())
+    return told.keys() == ranks and all(there)
 
 
 def value(kernel, expression):

@@ -5,7 +5,16 @@ import signal
 
 import pytest
 
-from tests.faults.cells import PRELUDE, SOON, failed, hangs, launches, opened, value
+from tests.faults.cells import (
+    PRELUDE,
+    SOON,
+    failed,
+    hangs,
+    launches,
+    opened,
+    placed,
+    value,
+)
 from tests.kernels import error
 from tests.leftovers import becomes, below, lives
 
@@ -30,6 +39,8 @@ cl.launch(train, world_size=3, nodes=2)"""
     text = failed(kernel, cell)
     assert "rank 1 of 3 (local rank 1 of node0) raised NameError" in text
     assert "-->   5          missing + 1" in text
+    line = "line 6, in train: dist.all_reduce(torch.ones(3))"
+    assert placed(text, {0, 2}, line), text
     assert launches(kernel)
 
 
@@ -45,6 +56,7 @@ def test_a_rank_that_is_killed_is_named_with_its_node(kernel):
 cl.launch(train, nodes=2)"""
     text = failed(kernel, cell)
     assert "rank 1 of 2 (local rank 0 of node1) was killed by SIGKILL" in text
+    assert placed(text, {0}, "line 6, in train: dist.all_reduce(torch.ones(3))"), text
 
 
 @pytest.mark.fault(2, "two nodes: SIGKILL of the agent of all", nodes=2)

@@ -1,11 +1,12 @@
 """Row 1: a rank raises."""
 
+import re
 import sys
 
 import pytest
 
 from tests.fault_table import case
-from tests.faults.cells import SOON, failed, fault, launches
+from tests.faults.cells import SOON, failed, fault, launches, others, placed
 from tests.kernels import error, shown
 
 
@@ -45,6 +46,43 @@ cl.launch(train)"""
     text = failed(kernel, cell)
     assert "rank 1 of 2 raised NameError: name 'missing' is not defined" in text
     assert "-->   8  " in text
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.fault(1, "while the others are in a collective")
+def test_ranks_in_a_collective_are_placed_there(kernel, world_size):
+    cell = f"""def train(rank, world_size):
+    dist.init_process_group("gloo")
+    if rank == 0:
+        now()
+        raise ValueError("no such file")
+    dist.barrier()
+
+cl.launch(train, world_size={world_size})"""
+    text = failed(kernel, cell)
+    assert f"rank 0 of {world_size} raised ValueError: no such file" in text
+    rest = set(range(1, world_size))
+    assert placed(text, rest, "line 6, in train: dist.barrier()"), text
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.fault(1, "while others raise, too")
+def test_the_errors_of_other_ranks_are_shown(kernel, tmp_path, world_size):
+    cell = f"""def train(rank, world_size):
+    dist.init_process_group("gloo")
+    open({str(tmp_path)!r} + f"/{{rank}}", "w").close()
+    while len(os.listdir({str(tmp_path)!r})) < world_size:
+        pass
+    now()
+    raise ValueError(f"sample {{rank}} is bad")
+
+cl.launch(train, world_size={world_size})"""
+    text = failed(kernel, cell)
+    told, first = others(text), int(re.search(r"rank (\d) of", text)[1])
+    assert f"rank {first} of {world_size} raised ValueError: sample {first}" in text
+    assert told.keys() == set(range(world_size)) - {first}, text
+    for rank, words in told.items():
+        assert words.startswith(f"raised ValueError: sample {rank} is bad (cell"), text
 
 
 @pytest.mark.fault(1, "during a collective, which itself raises")

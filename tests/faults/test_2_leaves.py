@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from tests.fault_table import case
-from tests.faults.cells import failed, fault, launches, value
+from tests.faults.cells import failed, fault, launches, placed, value
 from tests.kernels import error
 from tests.leftovers import becomes, lives
 
@@ -30,6 +30,7 @@ TOO_LARGE = "torch.empty(1 << 55)"
 def test_a_rank_that_leaves_is_named_with_the_way_it_went(kernel, body, message):
     text = fault(kernel, body)
     assert f"rank 1 of 2 {message}" in text
+    assert placed(text, {0}, "line 6, in train: dist.all_reduce(torch.ones(3))"), text
 
 
 @pytest.mark.fault(2, "return while the others wait")

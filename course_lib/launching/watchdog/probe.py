@@ -76,10 +76,10 @@ class RankProbe:
 
         `raises` until it has written by which exception it left the function.
         """
-        if responder.RAISED in self._words and not self.failed:
-            return "raises"
         if self.failed or responder.LEFT in self._words:
             return "ends"
+        if responder.RAISED in self._words:
+            return "raises"
         return "works" if responder.BEGUN in self._words else "starts"
 
     @property
@@ -135,10 +135,6 @@ class Watchdog:
             if computed < _COMPUTED and rank not in resting:
                 return False
         return True
-
-    def failed(self) -> set[int]:
-        """The ranks that have written how they failed, ended or not."""
-        return {rank for rank, probe in enumerate(self.probes) if probe.failed}
 
     def stall(self, ended: set[int]) -> list[RankState] | None:
         """Where all ranks stand if they have been at rest for too long, else None.
