@@ -180,7 +180,11 @@ def _call(place, fn, *, args, kwargs):
     starved = processes.starved([born])
     with rank_log.kept(), _recording(place, rank_log) as recording:
         responder.tell(responder.BEGUN)
-        value = fn(place.rank, place.world_size, *args, **kwargs)
+        try:
+            value = fn(place.rank, place.world_size, *args, **kwargs)
+        except BaseException:
+            responder.tell(responder.RAISED)  # to write how takes a moment
+            raise
         responder.tell(responder.LEFT)
     if os.getpid() != born:
         _flush()
@@ -207,7 +211,6 @@ def _recording(place, log):
 
 def _failure(status, error):
     at = time.monotonic()
-    responder.tell(responder.RAISED)
     frames = traceback.extract_tb(error.__traceback__)
     places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
     return {
