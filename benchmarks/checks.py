@@ -3,11 +3,11 @@
 `tests/unseen/` has, for each exercise, right and wrong answers from people who knew the
 text of the task alone; a wrong one came with the line or quantity in which it differs.
 Whether a hint fits, which is whether it names that, people have judged: `judged.json`
-has for each answer the hints that they read, numbers aside. A hint that nobody has read
-counts as one that does not fit, and is listed.
+has for each answer which sections and hints of the check's texts they have read, by
+their names: who mends a sentence asks nobody again. What nobody has read counts as a
+hint that does not fit, and is listed.
 """
 
-import dataclasses
 import datetime
 import hashlib
 import json
@@ -18,12 +18,18 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest import mock
 
 import torch
 
 from benchmarks import report
+from course_lib.authoring.code import plain
+from course_lib.exercises import attempt, fingerprints, texts
 from course_lib.exercises.checking import exercises
 from tests import answers
 from tests.checking import (
@@ -61,7 +67,7 @@ def run(rounds: int | None) -> report.Report:
     """
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     kept = {name: kept.get(name, {}) for name in exercises()}
-    stale = [name for name in kept if kept[name].get("digest") != _digest(name)]
+    stale = [name for name in kept if kept[name].get("digest") != digest(name)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         told = dict(zip(stale, pool.map(asked, stale)))
     for name in stale:
@@ -71,17 +77,42 @@ def run(rounds: int | None) -> report.Report:
     return text
 
 
-def _digest(exercise):
-    """A hash of the files of an exercise, and of how its hints were judged."""
+def digest(exercise: str) -> str:
+    """A hash of what decides the row of an exercise: its code and answers, no words.
+
+    How its hints were judged counts, too: that is a number of the row.
+    """
     module = f"e{exercise.replace('.', '_')}.py"
-    files = [f"course_lib/exercises/{folder}/{module}" for folder in _FOLDERS]
-    files += [f"course_lib/exercises/texts/{exercise}.ini"]
-    files += [f"course_lib/exercises/mistakes/{exercise}.json"]
-    files += [f"tests/unseen/{exercise}.toml", f"tests/*/{exercise}/*"]
     judged = json.loads(JUDGED.read_text(encoding="utf-8"))
-    own = {name: row for name, row in judged.items() if name.split()[0] == exercise}
-    text = report.digest(files) + json.dumps(own, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    parts = [
+        report.digest(f"course_lib/exercises/{one}/{module}" for one in _FOLDERS),
+        {name: [*section] for name, section in texts.read(exercise).items()},
+        [{**row, "hint": ""} for row in fingerprints.known(exercise)],
+        sorted((one.id, _code(one.source)) for one in _stored(exercise)),
+        {name: _code(row["source"]) for name, row in _unseen(exercise)},
+        {name: row for name, row in judged.items() if name.split()[0] == exercise},
+    ]
+    told = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _stored(exercise):
+    every = answers.right() + answers.wrong()
+    return [one for one in every if one.exercise == exercise]
+
+
+def _unseen(exercise):
+    kinds = answers.unseen(exercise)
+    for kind in ("right", "wrong"):
+        yield from ((f"{kind} {name}", row) for name, row in kinds[kind].items())
+
+
+def _code(source):
+    """An answer without its comments; as it is if it is no Python."""
+    try:
+        return plain(source)
+    except SyntaxError:
+        return source
 
 
 def _measured(exercise, told, rounds):
@@ -89,7 +120,7 @@ def _measured(exercise, told, rounds):
     counts, missed = _counts(exercise, *told)
     first, again = zip(*(seconds(exercise) for _ in range(rounds)))
     return {
-        "digest": _digest(exercise),
+        "digest": digest(exercise),
         "date": str(datetime.date.today()),
         "counts": counts,
         "times": [statistics.median(column) for column in (first, again)],
@@ -133,8 +164,8 @@ def _days(kept):
     days = Counter(row["date"] for row in kept.values())
     parts = [f"{count} of {day}" for day, count in sorted(days.items())]
     return (
-        "A row is measured anew when a file of its exercise changes: its check, texts,"
-        f" known mistakes or answers. Rows: {', '.join(parts)}.\n"
+        "A row is measured anew when the code of its exercise changes: its check, its"
+        f" known mistakes or its answers. Rows: {', '.join(parts)}.\n"
     )
 
 
@@ -179,42 +210,89 @@ def _counts(exercise, right, wrong):
         (len(others), len(wrong)),
         (len(others) - len(misses), len(others)),
     )
-    lines = [f"{name}: refused, {read(right[name])}" for name in refused]
+    lines = [f"{name}: refused, {right[name].text}" for name in refused]
     lines += [f"{name}: accepted" for name in accepted]
-    lines += [
-        f"{name}: not fitting or not read, {read(wrong[name])}" for name in misses
-    ]
+    lines += [f"{name}: not fitting or not read, {wrong[name].text}" for name in misses]
     return counts, lines
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a check said of an answer, and the names of the texts that say it."""
+
+    status: str
+    text: str
+    reason: str
 
 
 def asked(exercise: str) -> tuple[dict, dict]:
     """What the check says of each unseen answer, by name: right ones, wrong ones."""
     torch.set_num_threads(1)
     told = ({}, {})
-    for kind, names in zip(("right", "wrong"), told):
-        for name, row in answers.unseen(exercise)[kind].items():
-            source = row["source"]
-            found = outcome(exercise, source, timeout=_LIMIT)
-            names[name] = dataclasses.replace(found, wrong=None)  # may not travel
+    with _named_texts():
+        for kind, names in zip(("right", "wrong"), told):
+            for name, row in answers.unseen(exercise)[kind].items():
+                found = outcome(exercise, row["source"], timeout=_LIMIT)
+                names[name] = Told(found.status, _read(found), _reason(found))
     return told
 
 
-def fits(exercise: str, name: str, told) -> bool:
+@contextmanager
+def _named_texts():
+    """Each text that a check may say has its name before it, in a block."""
+    read, known = texts.read, fingerprints.known
+    failures = {
+        kind: {name: f"⟦{name}⟧{hint}" for name, hint in rows.items()}
+        for kind, rows in attempt._HINTS.items()
+    }
+    named = mock.patch.object(texts, "read", lambda task: _sections(read(task)))
+    mistakes = mock.patch.object(fingerprints, "known", lambda task: _rows(known(task)))
+    with named, mistakes, mock.patch.object(attempt, "_HINTS", failures):
+        yield
+
+
+def _sections(parser):
+    """The sections of a file of texts, with names before sentences and hints."""
+    named = {name: dict(parser[name]) for name in parser.sections()}
+    for name, section in named.items():
+        for key, text in section.items():
+            if (
+                name == "hints" or key == "found"
+            ):  # the own hint of a section needs none
+                section[key] = f"⟦{key if name == 'hints' else name}⟧{text}"
+    return named
+
+
+def _rows(mistakes):
+    return [
+        {**row, "hint": f"⟦mistake {row['name']}⟧{row['hint']}"} for row in mistakes
+    ]
+
+
+def _reason(found) -> str:
+    """Which section said it and for which mistake; else the error or who raised it."""
+    names = re.findall("⟦(.*?)⟧", f"{found.message}\n{found.hint}")
+    if found.wrong is None:
+        return ""
+    if found.wrong.failed:
+        return ", ".join([found.wrong.error.kind, *names])
+    if f"⟦{names[0] if names else ''}⟧" not in found.message:
+        *_, (frame, _) = traceback.walk_tb(found.wrong.__traceback__)
+        names.insert(0, frame.f_code.co_name.strip("_"))
+    return ", ".join(dict.fromkeys(names))
+
+
+def _read(found) -> str:
+    """What a learner reads of an outcome, in one line, without the lines of code."""
+    sentence = found.message.partition("\n\n")[0]
+    text = " ".join(f"{sentence} Hint: {found.hint}".split())
+    return re.sub("⟦.*?⟧", "", text)
+
+
+def fits(exercise: str, name: str, told: Told) -> bool:
     """True if people have read this hint and found that it names what differs."""
     judged = json.loads(JUDGED.read_text(encoding="utf-8"))
-    return judged.get(f"{exercise} {name}", {}).get(key(read(told)), False)
-
-
-def read(told) -> str:
-    """What a learner reads of an outcome, in one line, without the lines of code."""
-    sentence = told.message.partition("\n\n")[0]
-    return " ".join(f"{sentence} Hint: {told.hint}".split())
-
-
-def key(text: str) -> str:
-    """A text without what may differ from run to run: numbers, names of folders."""
-    text = re.sub(r"/\S*/course_lib\w+", "/#", text)
-    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", text)
+    return judged.get(f"{exercise} {name}", {}).get(told.reason, False)
 
 
 def seconds(exercise: str) -> tuple[float, float]:

@@ -18,6 +18,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch.func import functional_call, jvp, vjp, vmap
@@ -30,7 +31,8 @@ from tests import tables
 from tests.operators import chosen, copied, name_of, tensors
 
 SAMPLES = 3
-LIMIT = 60  # seconds for a case, and for a child to start
+LIMIT = 60  # seconds for a case
+START = 600  # for a child to start, on a busy machine
 CHILD = (sys.executable, "-m", "tests.nestings", "--child")
 # what may come of a case; the table has the last five by name
 EQUAL, BOTH, NOTHING = "equal", "refused on both", "nothing to compare"
@@ -264,10 +266,10 @@ def _run_child(names, rows):
     begun, line = None, ""
     while line is not None:
         try:
-            line = lines.get(timeout=LIMIT)
+            line = lines.get(timeout=LIMIT if begun else START)
         except queue.Empty:
             process.kill()
-            assert begun, f"a child did not start in {LIMIT} s"
+            assert begun, f"a child did not start in {START} s"
             rows[tuple(begun)] = (HANGS, f"over {LIMIT} s")
             break
         if line and line[0] == "[":
@@ -304,13 +306,10 @@ def main(names):
         return child(names[1:])
     began, save = time.monotonic(), "--save" in names
     names = [name for name in names if name != "--save"] or list(subjects())
-    jobs, rows, threads = os.cpu_count() or 1, {}, []
-    for job in range(jobs):
-        share = names[job::jobs]
-        threads.append(threading.Thread(target=lambda s=share: rows.update(run(s))))
-        threads[-1].start()
-    for thread in threads:
-        thread.join()
+    jobs, rows = os.cpu_count() or 1, {}
+    with ThreadPoolExecutor(jobs) as pool:
+        for part in pool.map(run, (names[job::jobs] for job in range(jobs))):
+            rows |= part  # a child that fails ends this command, too
     found = table(rows)
     for name, row in found.items():
         print(json.dumps([name, row]))

@@ -1,13 +1,24 @@
+import json
 import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from benchmarks import classroom, grading, launching, nbgrader, ranks, virtual, watching
+from benchmarks import (
+    checks,
+    classroom,
+    grading,
+    launching,
+    nbgrader,
+    ranks,
+    virtual,
+    watching,
+)
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.helper import Helper, LaunchFailed
 from benchmarks.nbgrader import Course, NbgraderFailed
+from course_lib.exercises.checking import exercises
 
 
 class Echo:
@@ -263,3 +274,12 @@ def test_points_that_nbgrader_leaves_to_a_person_are_refused(tmp_path):
 def test_a_report_says_of_which_day_it_is(name):
     text = Path(classroom.__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     assert re.search(r"^\d{4}-\d\d-\d\d, .*torch \d", text, re.MULTILINE)
+
+
+KEPT = json.loads(checks.KEPT.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("exercise", exercises())
+def test_a_row_of_checks_is_of_the_code_and_answers_of_its_exercise(exercise):
+    again = 'they have changed: make bench ARGS="checks --save"'
+    assert KEPT.get(exercise, {}).get("digest") == checks.digest(exercise), again
