@@ -189,10 +189,13 @@ def other_answer(stored, outputs):
 
     The text goes on from the option that the stored run gave. A number that was an
     option itself is counted or computed, so it comes again; a measured one was near, or
-    a share that was an option by chance.
+    a share that was an option by chance. A measured time decides nothing: where it is
+    another one the lesson says so itself.
     """
     import torch
 
+    if any(map(_TIMED.match, _pages(outputs))):
+        return ""
     before, now = map(answer_of, (stored, outputs))
     if ", nearest to " in before or before.endswith("%"):
         before, now = (answer.split(" nearest to ")[-1] for answer in (before, now))
@@ -203,9 +206,16 @@ def other_answer(stored, outputs):
 
 def answer_of(outputs):
     """What `Guess.was` says in bold: "2", "1.98, nearest to 2"; or nothing."""
-    pages = (output.get("data", {}).get("text/html", "") for output in outputs)
-    cards = (re.match('<div style="border-left:[^>]*><b>(.*?)</b>', p) for p in pages)
+    cards = map(_CARD.match, _pages(outputs))
     return next((card[1].rstrip(".") for card in cards if card), "")
+
+
+_CARD = re.compile('<div style="border-left:[^>]*><b>(.*?)</b>')
+_TIMED = re.compile('<div style="border-left:[^>]* class="timed')
+
+
+def _pages(outputs):
+    return [output.get("data", {}).get("text/html", "") for output in outputs]
 
 
 def fault_of(figure):

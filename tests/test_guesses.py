@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+import conftest  # of the whole course: nbval's items are looked at there
 import course_lib as cl
 from course_lib.errors import UsageError
 from course_lib.exercises import progress
@@ -50,17 +51,91 @@ def test_names_of_code_look_like_code():
     assert "gradient of <code>x&lt;1</code> and <code>y</code>." in page
 
 
-def test_a_wrong_guess_gets_the_sentence_of_that_mistake(tmp_path, monkeypatch):
+@pytest.fixture
+def sentences(tmp_path, monkeypatch):
+    """Two sections of sentences: a count, and a measured time."""
     monkeypatch.setattr(guessing, "SENTENCES", tmp_path)
     guessing.read.cache_clear()
-    text = "[t-lines]\ndecided by = each runs\n4 = Four is\n  too many.\n"
+    text = """[t-lines]
+decided by = each runs
+4 = Four is
+  too many.
+[t-speed]
+decided by = eight times the images
+possible = 0.5 to 10
+disturbed = A busy core
+  interrupts.
+1 = Calls count.
+3 = Nearly all is won.
+"""
     (tmp_path / "t.ini").write_text(text)
+    yield
+    guessing.read.cache_clear()
+
+
+def test_a_wrong_guess_gets_the_sentence_of_that_mistake(sentences):
     asked = lines()
     asked.choose("4")
     assert repr(asked.was(2)) == "2. You guessed 4: Four is too many."
     asked.choose("1")
     assert repr(asked.was(2)) == "2. You guessed 1."
-    guessing.read.cache_clear()
+
+
+def test_a_sentence_is_not_said_of_a_run_that_it_was_not_written_for(sentences):
+    asked = cl.guess("t-speed", "How fast?", 1, 3, 8)
+    asked.choose("1")
+    assert repr(asked.was(8)) == "8. You guessed 1: Calls count."
+    assert repr(asked.was(3)) == "3. You guessed 1."
+    assert repr(asked.was("all")).endswith("not among the options. You guessed 1.")
+
+
+def speed():
+    return cl.guess("t-speed", "How fast?", 1, 3, 8, timed=True)
+
+
+QUIET = "On a quiet machine it is 8. A busy core interrupts."
+
+
+@pytest.mark.parametrize(
+    ("value", "choice", "said", "kind"),
+    [
+        (8.4, None, "8.4, nearest to 8.", "timed"),
+        (8.4, "8", "8.4, nearest to 8, as you guessed.", "timed"),
+        (8.4, "3", "8.4, nearest to 8. You guessed 3: Nearly all is won.", "timed"),
+        (2.9, None, f"2.9, nearest to 3. That is what came out here. {QUIET}", "other"),
+        (2.9, "3", f"came out here. {QUIET} You guessed 3.", "other"),
+        (2.9, "8", f"came out here. {QUIET} You guessed 8.", "other"),
+        (26.3, "8", f"26.3, which cannot be. {guessing.AGAIN} {QUIET}", "other"),
+    ],
+)
+def test_a_measured_time_may_be_another_one_on_a_quiet_machine(
+    value, choice, said, kind, sentences
+):
+    asked = speed()
+    if choice:
+        asked.choose(choice)
+    outcome = asked.was(value)
+    assert said in repr(outcome)
+    assert outcome.kind.endswith(kind)
+
+
+@pytest.mark.parametrize("value", [8, 2.9, 26.3])
+def test_a_measured_time_decides_no_test_and_a_count_does(value, sentences):
+    def outputs(outcome):
+        return [{"data": {"text/html": outcome._repr_html_()}}]
+
+    counted = cl.guess("t-speed", "How many?", 1, 3, 8)
+    stored = speed().was(8), counted.was(8)
+    run = speed().was(value), counted.was(value)
+    found = [
+        bool(conftest.other_answer(*map(outputs, pair))) for pair in zip(stored, run)
+    ]
+    assert found == [False, value != 8]
+
+
+def test_a_measured_time_needs_the_answer_of_a_quiet_machine(sentences):
+    with pytest.raises(UsageError, match="t-lines is timed, so guesses/ needs"):
+        cl.guess("t-lines", "How many?", 1, 2, 4, timed=True)
 
 
 @pytest.mark.parametrize(

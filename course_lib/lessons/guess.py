@@ -14,14 +14,20 @@ from course_lib.exercises import progress
 
 SENTENCES = Path(__file__).parent / "guesses"
 NEXT_TIME = "Next time guess first."
+AGAIN = "Other programs disturbed this run: run the cell again."
 _CARD = "border-left:4px solid #0072b2;padding:2px 0 2px 10px;margin:4px 0"
+_KEYS = "decided by", "possible", "disturbed"  # of a section, beside wrong options
 
 
 class Outcome:
-    """What a run has shown, and what was guessed before."""
+    """What a run has shown, and what was guessed before.
 
-    def __init__(self, seen: str, rest: str = ""):
-        self.seen, self.rest = seen, rest
+    `kind` is "timed" for a measured time, "timed other" where a quiet machine gives
+    another answer, and empty for all else.
+    """
+
+    def __init__(self, seen: str, rest: str = "", *, kind: str = ""):
+        self.seen, self.rest, self.kind = seen, rest, kind
 
     def __repr__(self):
         return f"{self.seen}{self.rest}"
@@ -29,14 +35,16 @@ class Outcome:
     def _repr_html_(self):
         seen, rest = map(html.escape, (self.seen, self.rest))
         rest = re.sub("`(.+?)`", r"<code>\1</code>", rest)
-        return f'<div style="{_CARD}"><b>{seen}</b>{rest}</div>'
+        kind = f' class="{self.kind}"' if self.kind else ""
+        return f'<div style="{_CARD}"{kind}><b>{seen}</b>{rest}</div>'
 
 
 class Guess:
     """A question and its options; `was` says what the learner's run has shown."""
 
-    def __init__(self, name: str, question: str, options: tuple, *, unit: str = ""):
+    def __init__(self, name, question, options: tuple, *, unit="", timed=False):
         self.name, self.question, self.unit = name, question, unit
+        self.timed = timed
         self.options = {self.text(option): option for option in options}
         _refuse(self, options)
         self.choice = self._earlier()
@@ -59,20 +67,55 @@ class Guess:
         """
         seen = self.text(_plain(value))
         truth = self._truth(_plain(value))
+        kind = self._kind(_plain(value), truth)
         if truth is None:
             seen += ", which was not among the options"
+        elif kind == "impossible":
+            seen += ", which cannot be"
         elif truth != seen:
             seen += f", nearest to {truth}"
-        choice = self.choice
         if self._buttons:
             self._buttons.answered(_ended(seen))
-        if choice is None:
-            return Outcome(_ended(seen), f" {NEXT_TIME}" if self._buttons else "")
-        if choice == truth:
-            return Outcome(seen, ", as you guessed.")
-        why = sentences(self.name).get(choice, "")
-        guessed = f"{choice}: {why}" if why else _ended(choice)
-        return Outcome(_ended(seen), f" You guessed {guessed}")
+        if kind in ("impossible", "timed other"):
+            return Outcome(_ended(seen), self._otherwise(kind), kind="timed other")
+        if self.choice is None:
+            rest = f" {NEXT_TIME}" if self._buttons else ""
+            return Outcome(_ended(seen), rest, kind=kind)
+        if self.choice == truth:
+            return Outcome(seen, ", as you guessed.", kind=kind)
+        return Outcome(_ended(seen), self._wrong(truth), kind=kind)
+
+    @property
+    def quiet(self) -> str | None:
+        """The one option without a sentence that says why it is wrong, or None.
+
+        A quiet machine gives it, and the sentences about the others are written for it.
+        """
+        right = self.options.keys() - sentences(self.name).keys()
+        return right.pop() if len(right) == 1 else None
+
+    def _kind(self, value, truth):
+        """What the answer of a run is beside that of a quiet machine."""
+        if not self.timed:
+            return ""
+        least, most = possible(self.name)
+        if _is_number(value) and not least <= value <= most:
+            return "impossible"
+        return "timed" if truth == self.quiet else "timed other"
+
+    def _otherwise(self, kind):
+        """What is said of a measured time that a quiet machine does not give."""
+        why = section(self.name).get("disturbed", "").replace("\n", " ")
+        here = AGAIN if kind == "impossible" else "That is what came out here."
+        guessed = f" You guessed {_ended(self.choice)}" if self.choice else ""
+        return f" {here} On a quiet machine it is {_ended(self.quiet)} {why}{guessed}"
+
+    def _wrong(self, truth):
+        """What is said of a wrong choice: why, if the run shows what that is about."""
+        reasons = sentences(self.name)
+        if truth is None or truth in reasons or self.choice not in reasons:
+            return f" You guessed {_ended(self.choice)}"
+        return f" You guessed {self.choice}: {reasons[self.choice]}"
 
     def choose(self, option: str) -> str:
         """Keep the option with this text; a reason comes back if that fails."""
@@ -113,17 +156,19 @@ class Guess:
         return f"{self.question} {' / '.join(self.options)}"
 
 
-def guess(name: str, question: str, *options, unit: str = "") -> Guess:
+def guess(name: str, question: str, *options, unit="", timed=False) -> Guess:
     """A question with buttons, `cl.guess("00-lines", "How many lines?", 1, 2, 4)`.
 
     Nothing is revealed. Call `was(value)` on what comes back in the cell whose run
     answers. Without a guess it says only what was seen, so that "Run all" and scripts
     work. A guess is kept like progress, and a second run remembers it.
     `name` is the lesson's number and a word of its own; `unit` stands behind numbers.
+    `timed` says that the answer is a measured time: where a busy machine gives another
+    one than a quiet one does, the outcome says both, and why.
 
     Errors: `UsageError` for fewer than two options, equal ones, or no question.
     """
-    asked = Guess(name, question, options, unit=unit)
+    asked = Guess(name, question, options, unit=unit, timed=timed)
     asked.show()
     return asked
 
@@ -141,6 +186,9 @@ def _refuse(asked, options):
         texts = list(map(asked.text, options))
         twice = next(text for text in texts if texts.count(text) > 1)
         raise UsageError(f"{asked.name}: two options are {twice!r}. Make them differ")
+    if asked.timed and not asked.quiet:
+        need = "a sentence for each option but that of a quiet machine"
+        raise UsageError(f"{asked.name} is timed, so guesses/ needs {need}")
 
 
 def _ended(text):
@@ -172,19 +220,30 @@ def _number(value):
 
 def sentences(name: str) -> dict[str, str]:
     """For each tempting wrong option of a guess why it is not so; from `guesses/`."""
+    rows = section(name).items()
+    return {key: why.replace("\n", " ") for key, why in rows if key not in _KEYS}
+
+
+def possible(name: str) -> tuple[float, float]:
+    """The least and the most that a measured time can be: `possible = 1 to 10`."""
+    least, _, most = section(name).get("possible", "-inf to inf").partition(" to ")
+    return float(least), float(most)
+
+
+def section(name: str) -> dict[str, str]:
+    """All that `guesses/` says about a guess."""
     texts = read(name.partition("-")[0])
-    if name not in texts:
-        return {}
-    rows = texts[name].items()
-    return {key: why.replace("\n", " ") for key, why in rows if key != "decided by"}
+    return dict(texts[name]) if name in texts else {}
 
 
 @functools.cache
 def read(lesson: str) -> configparser.ConfigParser:
     """All sentences of a lesson: a section for each guess, empty without a file.
 
-    `decided by` is the id of a cell before the question that makes it decidable. Each
-    other key is a wrong option; the most tempting one stands first.
+    `decided by` is the id of a cell before the question that makes it decidable.
+    `disturbed` says why a busy machine gives another answer, `possible` what can be;
+    both are for measured times. Each other key is a wrong option, the most tempting
+    one first.
     """
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#",), interpolation=None
