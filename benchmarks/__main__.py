@@ -17,6 +17,7 @@ from benchmarks import (
     recording,
     scaling,
     scenes,
+    timed,
     virtual,
 )
 from benchmarks.nbgrader import NbgraderFailed
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "recording": recording.run,
     "scaling": scaling.run,
     "scenes": scenes.run,
+    "timed": timed.run,
     "virtual": virtual.run,
 }
 
