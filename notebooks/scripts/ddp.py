@@ -98,8 +98,8 @@ def train(args, device):
         loss = take_step(net, optimizer, data, parts=args.accumulation_steps)
         step, seen = step + 1, seen + len(batch)
         report(args, loss, step=step, start=first)
-        if (step, who()[0], first) == (args.die_at, args.die_rank, 0):
-            die()
+        if (step, first) == (args.die_at, 0):
+            die(args.die_rank)
         if args.checkpoint and (step % args.every == 0 or seen == args.epochs * count):
             save(args, parts, step=step, seen=seen)
     return model, step
@@ -142,9 +142,11 @@ def report(args, loss, *, step, start):
             file.write(json.dumps(row) + "\n")
 
 
-def die():
-    """End as if memory ran out, unless torchrun has started this rank anew."""
-    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+def die(rank):
+    """End a rank as if memory ran out, unless torchrun has started it anew."""
+    if dist.is_initialized():
+        dist.barrier()  # all have reported this step, however busy their cores are
+    if who()[0] == rank and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         os.kill(os.getpid(), signal.SIGKILL)
 
 
