@@ -122,12 +122,12 @@ def _needed(cell):
 
 
 @contextlib.contextmanager
-def _busy(count) -> Iterator[None]:
+def _busy(count) -> Iterator[list]:
     """So many programs that only take a core."""
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command) for _ in range(count)]
     try:
-        yield
+        yield loops
     finally:
         for loop in loops:
             loop.kill()
