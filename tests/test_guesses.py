@@ -93,7 +93,7 @@ def speed():
     return cl.guess("t-speed", "How fast?", 1, 3, 8, timed=True)
 
 
-QUIET = "On a quiet machine it is 8. A busy core interrupts."
+QUIET = "On two quiet cores it is 8. A busy core interrupts."
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class Guess:
         why = section(self.name).get("disturbed", "").replace("\n", " ")
         here = AGAIN if kind == "impossible" else "That is what came out here."
         guessed = f" You guessed {_ended(self.choice)}" if self.choice else ""
-        return f" {here} On a quiet machine it is {_ended(self.quiet)} {why}{guessed}"
+        return f" {here} On two quiet cores it is {_ended(self.quiet)} {why}{guessed}"
 
     def _wrong(self, truth):
         """What is said of a wrong choice: why, if the run shows what that is about."""
