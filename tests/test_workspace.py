@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -1009,15 +1008,13 @@ def test_exercises_of_this_course_are_as_they_were_released():
         assert notebooks.is_released(json.loads(path.read_bytes())), path
 
 
-def test_it_is_quick_and_imports_no_torch(whole):
+def test_it_imports_nothing_that_takes_seconds(whole):
     code = "import sys; from course_lib.__main__ import main"
     code += f"; main(['work', {str(whole)!r}])"
     code += "; print({'torch', 'numpy', 'nbformat'} & {*sys.modules})"
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert time.monotonic() - began < 5  # a tenth of a second on two quiet cores
     assert "is up to date" in done.stdout and done.stdout.endswith("set()\n")
 
 
