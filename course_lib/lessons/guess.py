@@ -71,7 +71,7 @@ class Guess:
         if truth is None:
             seen += ", which was not among the options"
         elif kind == "impossible":
-            seen += ", which cannot be"
+            seen += ", which no quiet machine gives"
         elif truth != seen:
             seen += f", nearest to {truth}"
         if self._buttons:
