@@ -105,7 +105,7 @@ QUIET = "On two quiet cores it is 8. A busy core interrupts."
         (2.9, None, f"2.9, nearest to 3. That is what came out here. {QUIET}", "other"),
         (2.9, "3", f"came out here. {QUIET} You guessed 3.", "other"),
         (2.9, "8", f"came out here. {QUIET} You guessed 8.", "other"),
-        (26.3, "8", f", which no quiet machine gives. {guessing.AGAIN} {QUIET}", "other"),
+        (26.3, "8", f"no quiet machine gives. {guessing.AGAIN} {QUIET}", "other"),
     ],
 )
 def test_a_measured_time_may_be_another_one_on_a_quiet_machine(
