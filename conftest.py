@@ -40,29 +40,37 @@ _FILES = {
     "TMPDIR": "",
 }
 CHECKS = "tests/test_checks.py"
-# seconds of CPU, roughly, of the groups that take most
+# seconds of CPU, roughly, of the groups that take most; of a lesson's cells ten
 LONG = {
+    "tests/test_browser_lessons.py": 300,
+    "tests/test_judges.py": 140,
     "tests/test_grading_attacks.py": 98,
     CHECKS: 74,
-    "tests/test_browser_lessons.py": 150,
-    "tests/test_judges.py": 140,
-    "tests/test_browser.py": 70,
-    "tests/faults/test_4_notebook.py": 55,
-    "tests/test_browser_scenes.py": 40,
+    "tests/test_mutants.py": 60,
+    "tests/test_browser_scenes.py": 60,
     f"{CHECKS} 5.2": 53,
+    "tests/test_browser.py": 50,
+    "tests/test_scripts.py": 50,
+    "tests/test_handed_out.py": 40,
+    "tests/faults/test_4_notebook.py": 40,
     f"{CHECKS} 4.2": 37,
     f"{CHECKS} 1.3": 32,
     f"{CHECKS} 6.3": 31,
-    "tests/test_sweeps.py": 29,
     f"{CHECKS} 2.1": 26,
-    "tests/faults/test_beside_the_table.py": 24,
-    "tests/faults/test_8_machine.py": 23,
-    "tests/faults/test_6_values.py": 19,
-    "tests/test_grade_command.py": 18,
-    "tests/faults/test_7_output.py": 17,
+    "tests/test_sweeps.py": 20,
+    "tests/faults/test_8_machine.py": 19,
+    "tests/faults/test_beside_the_table.py": 18,
+    "tests/test_launch.py": 18,
+    "tests/test_outside.py": 17,
+    "tests/faults/test_3_deadlock.py": 17,
     "tests/test_vgpu_operators.py": 16,
     "tests/test_vgpu_nestings.py": 15,
     "tests/test_grading_cluster.py": 15,
+    "tests/faults/test_6_values.py": 15,
+    "tests/test_grade_command.py": 15,
+    "tests/test_docs.py": 12,
+    "tests/test_exercises.py": 12,
+    "tests/faults/test_7_output.py": 12,
 }
 BROWSED = ROOT / "tests/test_browser_lessons.py"
 _before = pytest.StashKey[tuple]()
@@ -138,7 +146,12 @@ def pytest_collection_modifyitems(config, items):
         left = runs.of(config.option.run, items, {*map(_browsed, items)})
         config.hook.pytest_deselected(items=list({*items} - {*left}))
         items[:] = left
-    items.sort(key=lambda item: -LONG.get(group(item.nodeid), 0))
+    items.sort(key=lambda item: -_seconds(group(item.nodeid)))
+
+
+def _seconds(name):
+    """What a group takes, if it takes long."""
+    return LONG.get(name, 10 * name.endswith(".ipynb"))
 
 
 def _browsed(item):
