@@ -3,9 +3,10 @@
 An answer is a file in `right/` or `wrong/`, or a row of `wrong/*/rows.toml`: a short
 `source`, or a `right` answer of which a few lines are changed. A wrong one has the hint
 that it must get: `mistake` is the whole hint, which the check gives to whatever leaves
-the same fingerprint (`make mistakes` keeps it); `hint` are words of one that the check
-gives by itself. `same as` marks the same mistake in another dress, `slow` gives the
-seconds of one whose ranks wait for each other, or compute, until their time is up.
+the same fingerprint (`make mistakes` keeps it); `hint` is one that the check gives by
+itself: `[late backward]` names the text that it is, or words of it. `same as` marks the
+same mistake in another dress, `slow` gives the seconds of one whose ranks wait for each
+other, or compute, until their time is up.
 """
 
 import os

@@ -1,4 +1,4 @@
-# hint: Neighbours on one device need none
+# hint: [other copies]
 # same as: to_and_fro.py
 def split(model, devices):
     places = [devices[number // 2 % 2] for number in range(len(model))]

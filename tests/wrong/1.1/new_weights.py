@@ -1,4 +1,4 @@
-# hint: with the weights that were given
+# hint: [output]
 def split(model, devices):
     half = len(model) // 2
     for layer in model:

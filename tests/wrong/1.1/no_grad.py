@@ -1,4 +1,4 @@
-# hint: The copy must stay part of the graph
+# hint: [gradient]
 # same as: detached.py
 def split(model, devices):
     half = len(model) // 2

@@ -1,4 +1,4 @@
-# hint: Neighbours on one device need none
+# hint: [other copies]
 def split(model, devices):
     half = len(model) // 2
     places = [devices[number >= half] for number in range(len(model))]

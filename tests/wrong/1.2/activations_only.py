@@ -1,4 +1,4 @@
-# hint: A step with Adam needs 20 bytes for each parameter
+# hint: [parameters]
 def choose_cut(model, x, budget):
     sizes = []
     for module in model:

@@ -1,4 +1,4 @@
-# hint: A step with Adam needs 20 bytes for each parameter
+# hint: [parameters]
 # same as: activations_only.py
 def choose_cut(model, x, budget):
     held, cut = 0, 0

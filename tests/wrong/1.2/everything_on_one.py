@@ -1,3 +1,3 @@
-# hint: The cut k is the number of modules
+# hint: [what a cut is]
 def choose_cut(model, x, budget):
     return len(model)

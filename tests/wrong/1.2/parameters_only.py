@@ -1,4 +1,4 @@
-# hint: The device is full of activations
+# hint: [activations]
 def choose_cut(model, x, budget):
     sizes = [sum(p.nbytes for p in module.parameters()) for module in model]
 

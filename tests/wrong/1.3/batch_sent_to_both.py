@@ -1,4 +1,4 @@
-# hint: x stays on devices[0]
+# hint: [other bytes]
 def overlapped(part_1, part_2, devices, x, labels):
     both = [x.to(device) for device in devices]
     outputs = [part_2(part_1(part).to(devices[1])) for part in both[0].chunk(4)]

@@ -1,4 +1,4 @@
-# hint: Launch its part right after each copy
+# hint: [late]
 def overlapped(part_1, part_2, devices, x, labels):
     came = [part_1(part).to(devices[1]) for part in x.chunk(4)]
     outputs = [part_2(one) for one in came]

@@ -1,4 +1,4 @@
-# hint: The host must run ahead
+# hint: [held up]
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part, target in zip(x.chunk(4), labels.chunk(4)):

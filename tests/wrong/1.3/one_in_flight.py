@@ -1,4 +1,4 @@
-# hint: First all forward, then backward
+# hint: [turns]
 # same as: backward_in_the_loop.py
 def overlapped(part_1, part_2, devices, x, labels):
     waiting = None

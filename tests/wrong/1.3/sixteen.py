@@ -1,4 +1,4 @@
-# hint: adds a whole gradient again
+# hint: [many]
 # same as: sixty_four.py
 def overlapped(part_1, part_2, devices, x, labels):
     outputs = [part_2(part_1(part).to(devices[1])) for part in x.chunk(16)]

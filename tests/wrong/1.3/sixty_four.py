@@ -1,4 +1,4 @@
-# hint: adds a whole gradient again
+# hint: [many]
 def overlapped(part_1, part_2, devices, x, labels):
     outputs = [part_2(part_1(part).to(devices[1])) for part in x.chunk(64)]
     cross_entropy(torch.cat(outputs), labels).backward()

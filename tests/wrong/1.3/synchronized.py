@@ -1,4 +1,4 @@
-# hint: The host must run ahead
+# hint: [held up]
 # same as: item_in_between.py
 def overlapped(part_1, part_2, devices, x, labels):
     outputs = []

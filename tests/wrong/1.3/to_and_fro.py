@@ -1,4 +1,4 @@
-# hint: x stays on devices[0]
+# hint: [other bytes]
 # same as: batch_sent_to_both.py
 def overlapped(part_1, part_2, devices, x, labels):
     outputs = []

@@ -1,4 +1,4 @@
-# hint: the micro-batches are equally long
+# hint: [other lengths]
 def overlapped(part_1, part_2, devices, x, labels):
     losses = []
     for part, target in zip(x.chunk(5), labels.chunk(5)):

@@ -1,4 +1,4 @@
-# hint: A number of bytes is expected here
+# hint: [no number]
 # same as: text.py
 def training_bytes(widths, samples):
     kinds = "parameters", "gradients", "optimizer state", "activations"

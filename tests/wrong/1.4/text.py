@@ -1,4 +1,4 @@
-# hint: A number of bytes is expected here
+# hint: [no number]
 def training_bytes(widths, samples):
     count = sum(a * b + b for a, b in zip(widths, widths[1:]))
     return {

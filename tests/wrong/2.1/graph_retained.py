@@ -1,4 +1,4 @@
-# hint: Who keeps it? retain_graph=True
+# hint: [memory]
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: Who keeps it? retain_graph=True
+# hint: [memory]
 # same as: graph_retained.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: Leave the rate, divide the losses
+# hint: [settings]
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

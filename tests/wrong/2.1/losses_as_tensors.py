@@ -1,4 +1,4 @@
-# hint: `loss.item()` makes a plain number
+# hint: [tensors]
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

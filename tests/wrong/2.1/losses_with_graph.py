@@ -1,4 +1,4 @@
-# hint: if it has a graph, that keeps alive all that backward needs
+# hint: [tensors]
 # same as: losses_as_tensors.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: Return the mean loss of each batch in a list
+# hint: [no list]
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: `split(k)` parts of k samples
+# hint: [other parts]
 # same as: split_for_chunk.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

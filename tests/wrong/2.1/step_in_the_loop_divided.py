@@ -1,4 +1,4 @@
-# hint: once for each batch, after all of its micro-batches
+# hint: [other steps]
 # same as: step_in_the_loop.py
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device

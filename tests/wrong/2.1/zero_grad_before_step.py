@@ -1,4 +1,4 @@
-# hint: Does zero_grad stand between backward and step
+# hint: [without]
 def train(model, optimizer, batches, num_microbatches):
     device = next(model.parameters()).device
     losses = []

@@ -1,4 +1,4 @@
-# hint: Leave the model on its device
+# hint: [less work]
 import copy
 
 

@@ -1,4 +1,4 @@
-# hint: Double the size until it does not fit
+# hint: [too many tries]
 # same as: one_by_one.py
 def largest_microbatch(model, images, labels):
     for n in range(len(images), 0, -1):

@@ -1,4 +1,4 @@
-# hint: A try is forward and backward, twice
+# hint: [half a try]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

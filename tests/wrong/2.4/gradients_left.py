@@ -1,4 +1,4 @@
-# hint: Call model.zero_grad() after each try
+# hint: [gradients]
 def largest_microbatch(model, images, labels):
     def fits(n):
         model.zero_grad()

@@ -1,4 +1,4 @@
-# hint: Call model.zero_grad() after each try
+# hint: [gradients]
 # same as: gradients_left.py
 def largest_microbatch(model, images, labels):
     def fits(n):

@@ -1,4 +1,4 @@
-# hint: Halve the interval until its ends are neighbours
+# hint: [stopped early]
 # same as: powers_of_two.py
 def largest_microbatch(model, images, labels):
     n = len(images)

@@ -1,4 +1,4 @@
-# hint: Leave the `except` block before the next try
+# hint: [memory taken]
 # same as: tries_inside_except.py
 def largest_microbatch(model, images, labels):
     import copy

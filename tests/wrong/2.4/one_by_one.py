@@ -1,4 +1,4 @@
-# hint: Double the size until it does not fit
+# hint: [too many tries]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -1,4 +1,4 @@
-# hint: Halve the interval until its ends are neighbours
+# hint: [stopped early]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

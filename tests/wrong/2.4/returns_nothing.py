@@ -1,4 +1,4 @@
-# hint: Return the number of images
+# hint: [no whole number]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -1,4 +1,4 @@
-# hint: Something of a try is still alive
+# hint: [left]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

@@ -1,4 +1,4 @@
-# hint: Leave the `except` block before the next try
+# hint: [memory taken]
 def largest_microbatch(model, images, labels):
     """Each try after a failure runs inside the except block of that failure."""
 

@@ -1,4 +1,4 @@
-# hint: A try must not train
+# hint: [moved]
 def largest_microbatch(model, images, labels):
     def fits(n):
         try:

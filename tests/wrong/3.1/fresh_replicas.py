@@ -1,4 +1,4 @@
-# hint: Each replica needs the weights of model as they are now
+# hint: [gradients]
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

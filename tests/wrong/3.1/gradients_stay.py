@@ -1,4 +1,4 @@
-# hint: Bring them home
+# hint: [no gradient]
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

@@ -1,4 +1,4 @@
-# hint: images and labels of one chunk
+# hint: [apart]
 # same as: model_moved.py
 def parallel_step(model, images, labels, devices):
     n = len(devices)

@@ -1,4 +1,4 @@
-# hint: Bring losses and gradients to device 0
+# hint: [apart]
 # same as: model_moved.py
 def parallel_step(model, images, labels, devices):
     n = len(devices)

@@ -1,4 +1,4 @@
-# hint: Return the mean loss over all samples, as a number
+# hint: [loss]
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]

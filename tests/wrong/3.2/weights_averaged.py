@@ -1,4 +1,4 @@
-# hint: weights travel in every step
+# hint: [weights travel]
 # same as: weights_every_step.py
 def train_equal(model, batches, devices):
     # SGD is linear in the gradient: the mean of the weights is the same

@@ -1,4 +1,4 @@
-# hint: weights travel in every step
+# hint: [weights travel]
 # same as: weights_every_step.py
 def train_equal(model, batches, devices):
     # as DataParallel: device 0 steps, the others get its weights

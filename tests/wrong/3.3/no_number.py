@@ -1,4 +1,4 @@
-# hint: Return a pair
+# hint: [no pair]
 # same as: one_number.py
 def bytes_sent(model, images, outputs, n):
     return float("nan"), float("inf")

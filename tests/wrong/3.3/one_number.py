@@ -1,4 +1,4 @@
-# hint: Return a pair
+# hint: [no pair]
 def bytes_sent(model, images, outputs, n):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())

@@ -1,4 +1,4 @@
-# hint: BatchNorm must learn again
+# hint: [eval mode]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

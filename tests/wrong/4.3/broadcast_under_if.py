@@ -1,4 +1,4 @@
-# hint: stands under `if rank == 0`
+# hint: [other lines]
 # slow: 12
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: Save the state dict alone
+# hint: [no state dict]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

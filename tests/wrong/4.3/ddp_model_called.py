@@ -1,4 +1,4 @@
-# hint: Only rank 0 called the DDP model
+# hint: [inside DDP]
 # slow: 12
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: all but one do it for nothing
+# hint: [all evaluate]
 # same as: everyone_evaluates.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

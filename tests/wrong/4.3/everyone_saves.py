@@ -1,4 +1,4 @@
-# hint: what it has evaluated
+# hint: [others save]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,4 @@
-# hint: in the same way on all ranks
+# hint: [eval mode]
 # same as: all_left_in_eval_mode.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

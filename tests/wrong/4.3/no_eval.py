@@ -1,4 +1,4 @@
-# hint: goes on learning its statistics
+# hint: [other weights saved]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,4 @@
-# hint: under exactly this name
+# hint: [no file]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

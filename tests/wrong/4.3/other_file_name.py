@@ -1,4 +1,4 @@
-# hint: under exactly this name
+# hint: [no file]
 # same as: nothing_saved.py
 import os
 

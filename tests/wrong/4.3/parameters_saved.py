@@ -1,4 +1,4 @@
-# hint: buffers, not parameters
+# hint: [other names]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,4 @@
-# hint: took its statistics from the batch
+# hint: [training mode]
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     accuracy = torch.zeros(1, device=device)

@@ -1,4 +1,4 @@
-# hint: took its statistics from the batch
+# hint: [training mode]
 # same as: saved_first_no_eval.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: Not the model either
+# hint: [no state dict]
 # same as: checkpoint_dict.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

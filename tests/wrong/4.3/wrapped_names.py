@@ -1,4 +1,4 @@
-# hint: those of the DDP wrapper
+# hint: [other names]
 # same as: parameters_saved.py
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-# hint: Only the last micro-batch may send
+# hint: [sent]
 def accumulate(model, optimizer, microbatches):
     optimizer.zero_grad()
     half = len(microbatches) // 2

@@ -1,4 +1,4 @@
-# hint: Call backward right after each forward
+# hint: [late backward]
 def accumulate(model, optimizer, microbatches):
     losses = [cross_entropy(model(images), labels) for images, labels in microbatches]
     optimizer.zero_grad()

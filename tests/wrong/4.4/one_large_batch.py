@@ -1,4 +1,4 @@
-# hint: Take one micro-batch at a time
+# hint: [whole batch]
 def accumulate(model, optimizer, microbatches):
     images, labels = (torch.cat(part) for part in zip(*microbatches))
     optimizer.zero_grad()

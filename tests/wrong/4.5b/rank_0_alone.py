@@ -1,4 +1,4 @@
-# hint: each takes its own part
+# hint: [work]
 # same as: whole_batch_on_every_rank
 def train_agreeing(rank, world_size, make_model, batches):
     dist.init_process_group("gloo")

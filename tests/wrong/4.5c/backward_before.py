@@ -1,4 +1,4 @@
-# hint: backward comes later, once
+# hint: [no backward]
 def mean_loss(rank, world_size, loss):
     loss.backward()
     mean = loss.detach().clone()

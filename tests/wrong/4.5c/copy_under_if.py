@@ -1,4 +1,4 @@
-# hint: A collective under `if rank == 0`
+# hint: [only rank 0]
 # same as: planted_bug.py
 def mean_loss(rank, world_size, loss):
     total = loss.detach().clone()

@@ -1,4 +1,4 @@
-# hint: Give it a copy
+# hint: [loss changed]
 # same as: loss_overwritten.py
 def mean_loss(rank, world_size, loss):
     mean = loss.detach()

@@ -1,4 +1,4 @@
-# hint: Printing is what belongs
+# hint: [others print]
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

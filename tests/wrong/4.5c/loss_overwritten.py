@@ -1,4 +1,4 @@
-# hint: Give it a copy
+# hint: [loss changed]
 def mean_loss(rank, world_size, loss):
     dist.all_reduce(loss)
     if rank == 0:

@@ -1,4 +1,4 @@
-# hint: keep the line of the original
+# hint: [printed]
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)

@@ -1,4 +1,4 @@
-# hint: A collective under `if rank == 0`
+# hint: [only rank 0]
 def mean_loss(rank, world_size, loss):
     if rank == 0:
         dist.all_reduce(loss)

@@ -1,4 +1,4 @@
-# hint: changed its own copy of the tensor
+# hint: [own copies]
 # same as: not_shared.py
 totals = [0] * 10
 

@@ -1,4 +1,4 @@
-# hint: start() does not wait
+# hint: [running]
 # same as: not_joined.py
 import time
 

@@ -1,4 +1,4 @@
-# hint: A join() right after start()
+# hint: [one by one]
 def count(shares):
     counts = torch.zeros(10, dtype=torch.int64).share_memory_()
 

@@ -1,4 +1,4 @@
-# hint: Give each share to a process of its own
+# hint: [other number]
 def count(shares):
     counts = torch.zeros(10, dtype=torch.int64).share_memory_()
     for share in shares:

@@ -1,4 +1,4 @@
-# hint: the other processes had nothing to do
+# hint: [idle]
 def count(shares):
     counts = torch.zeros(10, dtype=torch.int64).share_memory_()
     workers = [mp.Process(target=print) for share in shares]

@@ -1,4 +1,4 @@
-# hint: another process may come between
+# hint: [between]
 # same as: no_lock.py
 import random
 import time

@@ -1,4 +1,4 @@
-# hint: Give each share to a process of its own
+# hint: [other number]
 # same as: parent_counts.py
 import threading
 

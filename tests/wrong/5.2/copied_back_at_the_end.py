@@ -1,4 +1,4 @@
-# hint: wipes out what others did
+# hint: [lost]
 # same as: copied_back.py
 import copy
 

@@ -1,4 +1,4 @@
-# hint: neither around the whole step
+# hint: [locked]
 # same as: lock_around_the_step.py
 def train(model, data, processes):
     def work(number):

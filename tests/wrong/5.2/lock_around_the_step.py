@@ -1,4 +1,4 @@
-# hint: nor around optimizer.step() alone
+# hint: [locked]
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

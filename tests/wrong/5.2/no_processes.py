@@ -1,4 +1,4 @@
-# hint: `processes` says how many
+# hint: [other number]
 def train(model, data, processes):
     def work(number):
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-# hint: no factor for
+# hint: [other steps]
 # same as: momentum.py
 def train(model, data, processes):
     def work(number):

@@ -1,4 +1,4 @@
-# hint: a global list or an attribute
+# hint: [left]
 last = []
 
 

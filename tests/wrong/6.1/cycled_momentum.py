@@ -1,4 +1,4 @@
-# hint: unless they get cycle_momentum=False
+# hint: [setting]
 from torch.optim.lr_scheduler import CyclicLR
 
 

@@ -1,4 +1,4 @@
-# hint: an object with a method step()
+# hint: [no scheduler]
 def make_scheduler(optimizer, k, warmup_steps):
     base = [group["lr"] for group in optimizer.param_groups]
     for update in range(10**6):

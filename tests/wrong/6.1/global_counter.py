@@ -1,4 +1,4 @@
-# hint: goes on from call to call
+# hint: [rate of a second training]
 update = 0
 
 

@@ -1,4 +1,4 @@
-# hint: does your denominator become 0
+# hint: [one update]
 def make_scheduler(optimizer, k, warmup_steps):
     def factor(update):
         if update < warmup_steps // 2:

@@ -1,4 +1,4 @@
-# hint: it must not call optimizer.step()
+# hint: [more steps]
 class Both:
     def __init__(self, optimizer, scheduler):
         self.optimizer, self.scheduler = optimizer, scheduler

@@ -1,4 +1,4 @@
-# hint: make_scheduler only prepares
+# hint: [early steps]
 def make_scheduler(optimizer, k, warmup_steps):
     def factor(update):
         share = min(1, update / warmup_steps) if warmup_steps else 1

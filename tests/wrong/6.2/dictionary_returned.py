@@ -1,4 +1,4 @@
-# hint: Two numbers in this order, and nothing else
+# hint: [pair]
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)
     counts = np.array(list(steps.values()), dtype=float)

@@ -1,4 +1,4 @@
-# hint: work on a copy
+# hint: [changed]
 def find_knee(steps):
     points = []
     while steps:

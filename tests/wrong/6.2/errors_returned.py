@@ -1,4 +1,4 @@
-# hint: Two numbers in this order, and nothing else
+# hint: [pair]
 # same as: dictionary_returned.py
 from scipy.optimize import curve_fit
 

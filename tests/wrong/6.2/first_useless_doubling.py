@@ -1,4 +1,4 @@
-# hint: read off at a measured point
+# hint: [read off]
 def find_knee(steps):
     sizes = sorted(steps)
     for small, large in zip(sizes, sizes[1:]):

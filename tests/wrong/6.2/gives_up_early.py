@@ -1,4 +1,4 @@
-# hint: a search goes on until nothing changes
+# hint: [other curve]
 def find_knee(steps):
     B = torch.tensor(list(steps), dtype=torch.float32)
     s = torch.tensor(list(steps.values()), dtype=torch.float32)

@@ -1,4 +1,4 @@
-# hint: read off at a measured point
+# hint: [read off]
 # same as: first_useless_doubling.py
 def find_knee(steps):
     sizes = sorted(steps)

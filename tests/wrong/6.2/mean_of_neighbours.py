@@ -1,4 +1,4 @@
-# hint: Make such differences small for all points
+# hint: [other curve]
 # same as: gives_up_early.py
 def find_knee(steps):
     """The mean over all pairs of neighbours."""

@@ -1,4 +1,4 @@
-# hint: round neither to what was measured
+# hint: [read off]
 # same as: first_useless_doubling.py
 def find_knee(steps):
     sizes = np.array(list(steps), dtype=float)

@@ -1,4 +1,4 @@
-# hint: Either both are of the average
+# hint: [no noise]
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0
     for images, labels in batches:

@@ -1,4 +1,4 @@
-# hint: One backward gives both norms
+# hint: [other work]
 # same as: two_backwards.py
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0

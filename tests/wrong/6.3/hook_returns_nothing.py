@@ -1,4 +1,4 @@
-# hint: DDP crashes if a hook has no return
+# hint: [hook without return]
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

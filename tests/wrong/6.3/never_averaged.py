@@ -1,4 +1,4 @@
-# hint: no gradient was all-reduced
+# hint: [no noise]
 # same as: grad_after_backward.py
 def noise_scale(rank, world_size, model, batches):
     small = big = 0.0

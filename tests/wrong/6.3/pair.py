@@ -1,4 +1,4 @@
-# hint: One number is asked for
+# hint: [no number]
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

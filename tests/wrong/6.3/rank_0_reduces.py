@@ -1,4 +1,4 @@
-# hint: none under `if rank == 0`
+# hint: [not the same]
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

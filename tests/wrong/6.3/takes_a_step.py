@@ -1,4 +1,4 @@
-# hint: no optimizer step here
+# hint: [moved]
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

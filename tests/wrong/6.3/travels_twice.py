@@ -1,4 +1,4 @@
-# hint: the gradients travel more than once
+# hint: [sent twice]
 def noise_scale(rank, world_size, model, batches):
     own = {}
     for name, p in model.named_parameters():

@@ -1,4 +1,4 @@
-# hint: The cost is rounded
+# hint: [reading]
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     def cost(size):
         hours = steps[size] * step_seconds / 3600

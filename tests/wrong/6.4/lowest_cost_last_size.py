@@ -1,4 +1,4 @@
-# hint: but of another batch size
+# hint: [of another]
 def cheapest(steps, images_per_gpu, step_seconds, gpu_hour, waiting_day):
     lowest = math.inf
     for size, count in steps.items():

@@ -1,4 +1,4 @@
-# hint: Leave out all collectives
+# hint: [collective]
 # same as: all_reduce
 def ring_all_reduce(rank, world_size, tensor):
     length = -(-len(tensor) // world_size)

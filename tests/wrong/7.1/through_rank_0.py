@@ -1,4 +1,4 @@
-# hint: In a ring everything goes one way
+# hint: [not to the right]
 # same as: leftwards
 def ring_all_reduce(rank, world_size, tensor):
     if rank == 0:

@@ -1,4 +1,4 @@
-# hint: You pass the whole tensor round, twice.
+# hint: [twice]
 def ring_all_reduce(rank, world_size, tensor):
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
     passed, total = tensor.clone(), tensor.clone()
