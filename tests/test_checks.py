@@ -189,16 +189,6 @@ def test_each_mistake_has_a_hint_of_its_own(exercise):
         )
 
 
-# where there are two, `cl.devices` takes them: these run the same checks by name
-@pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("exercise", [e for e in exercises() if e[0] in "123"])
-def test_the_checks_of_devices_accept_right_answers_on_real_gpus(exercise):
-    answer = next(one for one in answers.right() if one.exercise == exercise)
-    found = outcome(exercise, answer.source)
-    assert found.status == "right", found
-
-
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_wrong_answer_gets_no_points_and_its_hint(graders, notebook):
     given = [one_wrong(exercise) for exercise in exercises_of(notebook)]

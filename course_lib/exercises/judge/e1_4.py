@@ -35,7 +35,7 @@ def _drawn(numbers):
 def judge(case: Case, seen) -> str:
     """Compare each number with what a device counts."""
     [rank] = seen
-    counted, said = rank["counted"], rank["returned"]
+    counted, said = rank["baseline"], rank["returned"]
     widths, samples = case.given["widths"], case.given["samples"]
     if not isinstance(said, dict):
         raise _TEXTS.wrong("no dict", returned=shown(said))
