@@ -52,10 +52,14 @@ def summary(config, stats):
     for kind in ("passed", "skipped", "failed", "error"):
         names = {getattr(report, "nodeid", "") for report in stats.get(kind, [])}
         outcomes |= dict.fromkeys(faults.keys() & names, kind)
-    return lines(faults, outcomes) if outcomes else []
+    if not outcomes:
+        return []
+    if config.option.run:  # make test or make proof: the other one causes the rest
+        faults = {test: fault for test, fault in faults.items() if test in outcomes}
+    return lines(faults, outcomes, run=config.option.run)
 
 
-def lines(faults, outcomes):
+def lines(faults, outcomes, *, run=None):
     """How many rows and faults passed; a line for each row of which some did not.
 
     A row passes when all that this machine can cause passed; what it cannot is named.
@@ -67,7 +71,8 @@ def lines(faults, outcomes):
             table[fault.row].append(end)
     count = Counter(outcomes.values())
     caused = len(faults) - count["skipped"]
-    head = f"{_whole(rows)} of {ROWS} rows, {count['passed']} of {caused} faults passed"
+    of = len(rows) if run == "proof" else ROWS
+    head = f"{_whole(rows)} of {of} rows, {count['passed']} of {caused} faults passed"
     head += f"; on two nodes {_whole(nodes)} of {len(nodes)} rows" if nodes else ""
     yield f"fault table: {head}"
     for row, ends in sorted(rows.items()):

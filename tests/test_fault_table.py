@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests import fault_table, layers
 from tests.fault_table import Fault, lines
@@ -44,6 +45,19 @@ def test_a_fault_that_was_left_out_is_named():
     head, row = lines(FAULTS, dict.fromkeys("acd", "passed"))
     assert head == "fault table: 1 of 11 rows, 3 of 4 faults passed"
     assert row == "  row 1: not run: exits"
+
+
+def test_what_the_other_run_causes_is_not_missed():
+    class Config:
+        stash = {fault_table._collected: FAULTS}
+        option = SimpleNamespace(run="proof")
+
+    ended = [SimpleNamespace(nodeid=name) for name in "cd"]
+    told = fault_table.summary(Config, {"passed": ended})
+    assert list(told) == ["fault table: 1 of 1 rows, 2 of 2 faults passed"]
+    Config.option.run = None
+    _, row = fault_table.summary(Config, {"passed": ended})
+    assert row == "  row 1: not run: raises, exits"
 
 
 def test_the_rows_of_two_nodes_are_counted_apart():
