@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 
 import torch
@@ -60,7 +61,9 @@ def serve(api) -> None:
     torch.Tensor.record_stream = _ignoring_ours(torch.Tensor.record_stream)
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
-    for owner in (torch._utils, torch.nn.parallel.data_parallel):
+    # the module, which imports it by name; in the package this name is a function's
+    module = sys.modules["torch.nn.parallel.data_parallel"]
+    for owner in (torch._utils, module):
         owner._get_available_device_type = lambda: (
             "vgpu" if machine.count else original()
         )

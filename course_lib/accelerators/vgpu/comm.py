@@ -31,9 +31,6 @@ def serve() -> None:
         ("gather", _gather),
     ):
         setattr(comm, name, _either(getattr(comm, name), own, name.partition("_")[0]))
-    # a machine may have real GPUs, too
-    for module in (_utils, sys.modules["torch.nn.parallel.data_parallel"]):
-        module._get_available_device_type = _kind(module._get_available_device_type)
     # the module; its name in the package is that of its function
     module = sys.modules["torch.nn.parallel.parallel_apply"]
     module.threading = types.SimpleNamespace(Thread=_InTurn, Lock=threading.Lock)
@@ -50,11 +47,6 @@ class _InTurn(threading.Thread):
         super().start()
         if machine.count:
             self.join()
-
-
-def _kind(original):
-    """PyTorch's answer to which kind of device there is, or "vgpu"."""
-    return lambda: "vgpu" if machine.count else original()
 
 
 def _either(original, own, label):
