@@ -168,7 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     _say(f"{_KNOWN}\nOther differences: {found}")
     if asked.save:
-        _say(f"kept in {tables.write('agreement', stamp(), rows)}")
+        _say(f"kept in {tables.write('agreement', rows, sources=stamp())}")
     return bool(found)
 
 

@@ -98,11 +98,6 @@ def written(op):
     )
 
 
-def part(every, *others):
-    """Names of a part of all subjects, and these."""
-    return sorted({*list(subjects())[::every], *others})
-
-
 def samples_of(op, variant=lambda op: op):
     """What makes, of each of the first samples, a function and tensors on a device."""
     slopes = op.supports_autograd and torch.float32 in op.backward_dtypes
@@ -301,21 +296,26 @@ def table(rows):
     return found | {f"{name}: {t}": row for (name, t), row in odd.items()}
 
 
+def run_all(names=()):
+    """Rows of all cases of these subjects, or of all, a child for each core."""
+    names, rows, jobs = list(names or subjects()), {}, os.cpu_count() or 1
+    with ThreadPoolExecutor(jobs) as pool:
+        for part in pool.map(run, (names[job::jobs] for job in range(jobs))):
+            rows |= part  # a child that fails ends this, too
+    return rows
+
+
 def main(names):
     if names[:1] == ["--child"]:
         return child(names[1:])
-    began, save = time.monotonic(), "--save" in names
-    names = [name for name in names if name != "--save"] or list(subjects())
-    jobs, rows = os.cpu_count() or 1, {}
-    with ThreadPoolExecutor(jobs) as pool:
-        for part in pool.map(run, (names[job::jobs] for job in range(jobs))):
-            rows |= part  # a child that fails ends this command, too
+    began = time.monotonic()
+    rows = run_all([name for name in names if name != "--save"])
     found = table(rows)
     for name, row in found.items():
         print(json.dumps([name, row]))
     print(f"{len(rows)} cases in {time.monotonic() - began:.0f} s")
-    if save:
-        print(tables.write("nestings", tables.of_virtual_gpus("nestings"), found))
+    if "--save" in names:
+        print(tables.write("nestings", found))
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def main(names):
         rows[name_of(op)] = run(op, device)
         print(json.dumps([name_of(op), *rows[name_of(op)]]), flush=True)
     if save:
-        print(tables.write("operators", tables.of_virtual_gpus("operators"), rows))
+        print(tables.write("operators", rows))
 
 
 if __name__ == "__main__":
