@@ -171,7 +171,8 @@ def test_virtual_gpus_are_compared_with_the_plain_cpu(monkeypatch):
     (row,) = [line for line in table.splitlines() if "the small network" in line]
     plain, vgpu, ratio = (cell.split()[0] for cell in row.split("|")[2:5])
     measured = float(vgpu.replace(",", "")) / float(plain.replace(",", ""))
-    assert float(ratio) == pytest.approx(measured, rel=0.02)
+    rounded = 0.0051  # a machine that stumbles may need two digits behind the point
+    assert float(ratio) == pytest.approx(measured, rel=0.02, abs=rounded)
 
 
 class Clerk:
