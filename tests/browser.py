@@ -25,6 +25,7 @@ FLAGS = [
     "--no-first-run",
 ]
 ROOT = Path(__file__).parent.parent
+PATIENCE = 120_000  # milliseconds that a page may need on a slow, busy machine
 NO_NEWS = str(ROOT / "course_lib/workspace/jupyter")  # as in the Makefile
 # what of the outputs is hard to read, or cut
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
@@ -85,17 +86,17 @@ def serving(command, port, *, folder: Path, **more):
             env=mine | more,
         )
         try:
-            assert becomes(lambda: _listens(port), seconds=60), path.read_text()
+            assert becomes(lambda: _listens(port)), path.read_text()
             yield f"http://127.0.0.1:{port}/lab"
         finally:
             below = psutil.Process(process.pid).children(recursive=True)
             os.killpg(process.pid, signal.SIGTERM)  # make, its shell and JupyterLab
-            if not becomes(lambda: process.poll() is not None, seconds=30):
+            if not becomes(lambda: process.poll() is not None):
                 process.send_signal(signal.SIGABRT)  # where it hangs is then in the log
                 process.wait()
                 raise AssertionError(path.read_text())
     # closing JupyterLab ends its kernels, and they end their servers and ranks
-    assert becomes(lambda: not any(map(lives, below)), seconds=20)
+    assert becomes(lambda: not any(map(lives, below)))
 
 
 def lab(work: Path):
@@ -127,7 +128,7 @@ def chromium():
 def opened(browser, address, path):
     """A page with a notebook, its first cell chosen, its kernel idle."""
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE)
     # a workspace of its own, made anew: no other notebook stands in a second tab
     page.goto(f"{address}/workspaces/{path.parent.name}/tree/{path}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.click()

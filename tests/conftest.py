@@ -49,7 +49,7 @@ def nothing_left():
 
     yield clean
     # a server whose notebook was killed sees it once it has imported torch
-    assert becomes(clean, seconds=30), left.found()
+    assert becomes(clean), left.found()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ _SOCK_DIAG, _BY_FAMILY, _DUMP, _DONE, _LISTEN = 4, 20, 0x301, 3, 10
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
 
 
-def becomes(condition, seconds=60.0):
+def becomes(condition, seconds=120.0):
     """True as soon as `condition()` is; False if it is not within a generous time."""
     until = time.monotonic() + seconds
     while not condition():

@@ -178,7 +178,7 @@ def test_sliders_have_names_and_bring_a_new_figure(lesson):
         first.focus()
         now, most = map(first.get_attribute, ("aria-valuenow", "aria-valuemax"))
         page.keyboard.press("Home" if now == most else "End")
-        for _ in range(300):
+        for _ in range(1200):
             if shown(panel) != before:
                 break
             page.wait_for_timeout(100)

@@ -93,6 +93,7 @@ def exported(notebook, browser):
     page.write_text(text, encoding="utf-8")
     with browser.new_context(offline=True) as context:
         shown = context.new_page()
+        shown.set_default_timeout(driven.PATIENCE)
         shown.goto(page.as_uri(), wait_until="domcontentloaded")
         yield shown
 
@@ -230,6 +231,7 @@ def of_picture(name):
 
 def test_nothing_moves_where_people_want_no_motion(browser, notebook, exported):
     page = browser.new_page(reduced_motion="reduce")
+    page.set_default_timeout(driven.PATIENCE)
     page.goto(notebook.with_suffix(".html").as_uri(), wait_until="domcontentloaded")
     moves = page.locator(".scene svg g g").first
     assert moves.evaluate("group => getComputedStyle(group).transitionDuration") == "0s"
@@ -257,6 +259,7 @@ def test_every_scene_is_below_60_kB():
 def test_in_a_notebook_that_is_not_trusted_the_pictures_stay(browser, notebook):
     with driven.lab(notebook.parent) as address:
         page = browser.new_page()
+        page.set_default_timeout(driven.PATIENCE)
         page.goto(f"{address}/tree/{notebook.name}?reset")
         page.locator(".jp-OutputArea img").first.wait_for()
         # JupyterLab that is stopped while it opens a notebook may hang

@@ -344,7 +344,7 @@ def test_the_ranks_of_an_mpi_that_is_here_find_themselves(program, name):
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert sorted(done.stdout.split("\n")) == ["", f"{name},0,2,0", f"{name},1,2,1"]
 

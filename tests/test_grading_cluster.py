@@ -95,7 +95,7 @@ def everyone(tmp_path_factory):
     left, made = Leftovers(), Crew(tmp_path_factory.mktemp("crew"))
     yield made
     made.close()
-    assert becomes(lambda: not left.found(), seconds=10), left.found()
+    assert becomes(lambda: not left.found()), left.found()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def crew(everyone):
     everyone.man(2)
     yield everyone
     living = [one for one in everyone.workers if one.poll() is None]
-    assert becomes(lambda: not any(below(one.pid) for one in living), seconds=10)
+    assert becomes(lambda: not any(below(one.pid) for one in living))
 
 
 def hand_in(folder, learner, **answers):
@@ -132,7 +132,7 @@ def waiting(folder):
 
 
 def pid_in(began):
-    assert becomes(lambda: began.exists() and began.read_text(), seconds=60)
+    assert becomes(lambda: began.exists() and began.read_text())
     return int(began.read_text())
 
 
@@ -153,10 +153,10 @@ def graded_while_a_worker_ends(crew, handed, number):
         (folder,) = {path for p in theirs for path in folders(p)}
         assert os.listdir(folder)
         worker.send_signal(number)
-        assert becomes(lambda: not any(map(lives, theirs)), seconds=60)
+        assert becomes(lambda: not any(map(lives, theirs)))
         assert becomes(lambda: not os.path.exists(folder))  # its worker removes it
         go.touch()
-        assert becomes(lambda: worker.poll() is not None, seconds=120)
+        assert becomes(lambda: worker.poll() is not None)
         return ticket.result(timeout=300)
 
 
@@ -187,7 +187,7 @@ def test_an_interrupted_run_ends_its_notebooks_and_no_worker(crew, tmp_path):
     _, said = process.communicate(timeout=120)
     assert process.poll() == 130 and "the same command goes on" in said
     assert "Traceback" not in said
-    assert becomes(lambda: not lives(kernel), seconds=10)
+    assert becomes(lambda: not lives(kernel))
     assert all(worker.poll() is None for worker in crew.workers)
 
 
@@ -231,7 +231,7 @@ def test_a_worker_with_another_course_is_refused(crew, tmp_path):
     with pytest.raises(UsageError, match="has another version of this course"):
         Cluster(crew.address)
     other.terminate()
-    assert other.wait(timeout=30) is not None
+    assert other.wait(timeout=120) is not None
 
 
 def test_a_worker_with_another_course_that_joins_later_grades_nothing():

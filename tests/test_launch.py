@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import itertools
 import linecache
 import os
 import random
@@ -538,7 +539,9 @@ def test_a_trace_of_two_training_steps_holds_these():
             model(torch.ones(2)).sum().backward()
 
     trace = launch(train, world_size=2, trace=range(1, 3)).trace
-    names = [event.name for event in trace.select(rank=1)]
+    events = trace.select(rank=1, kind="compute")
+    # a rank that loses its core for a while has two pieces of one phase
+    names = [name for name, _ in itertools.groupby(event.name for event in events)]
     # a rank may be in its first step before the other begins
     assert 1 <= names.count("backward") <= 2
     assert trace.source.endswith(", from training step 1 on")
@@ -557,14 +560,16 @@ def train_nothing(rank, world_size):
 def test_a_rank_waits_for_a_message_until_it_is_sent():
     def late(rank, world_size):
         dist.init_process_group("gloo")
-        dist.barrier()
+        store = dist.distributed_c10d._get_default_store()
         if rank == 0:
+            store.get("computed")  # waits for it
             time.sleep(0.3)
             return dist.send(torch.ones(2), 1)
         work, x = dist.irecv(torch.ones(2), 0), torch.ones(200, 200)
-        until = time.monotonic() + 0.1
-        while time.monotonic() < until:
+        until = time.thread_time() + 0.1
+        while time.thread_time() < until:
             x = x @ x
+        store.set("computed", "yes")
         return work.wait()
 
     trace = launch(late, world_size=2, trace=True).trace

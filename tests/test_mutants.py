@@ -43,7 +43,7 @@ def test_mutants_are_spread_over_the_project():
     assert len({mutant["name"] for mutant in MUTANTS}) == len(MUTANTS)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2000)
 @pytest.mark.parametrize("mutant", SAMPLE, ids=lambda mutant: mutant["name"])
 def test_a_mutant_is_caught(mutant):
     run, test, printed = caught(mutant)

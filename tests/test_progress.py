@@ -332,7 +332,9 @@ def test_a_check_says_at_once_that_it_runs_and_leaves_nothing_of_it(kernel):
         for message in messages
         if message["content"].get("transient", {}).get("display_id") == place
     ]
-    assert same[1:] == [{}]
+    *clock, last = same[1:]  # a slow machine may have seconds to tell in between
+    assert all("; this one runs " in one["text/plain"] for one in clock)
+    assert last == {}
     assert "✓ 4.1 right" in shown(messages)
 
 
@@ -340,7 +342,7 @@ def interrupted(kernel, cell, when=lambda: True):
     """What a check says that is interrupted `when` it runs and has said so."""
     message_id = kernel.send(cell)
     before = kernel.finish(message_id, until=is_waiting)
-    assert becomes(when, seconds=60)
+    assert becomes(when)
     kernel.manager.interrupt_kernel()
     messages = before + kernel.finish(message_id)
     assert LINE not in shown(messages)

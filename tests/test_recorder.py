@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -333,11 +334,10 @@ def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch, step):
     assert (last.kind, last.name) == ("cut", "0 s")
 
 
-def test_a_recording_that_is_late_before_training_begins_anew(monkeypatch, step):
-    monkeypatch.setattr(ranks, "SECONDS", 0.2)
+def test_a_recording_that_is_late_before_training_begins_anew(step):
     with ranks.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
-        time.sleep(0.3)
+        recording.since -= int((ranks.SECONDS + 1) * 1e9)  # as if it had begun then
         for _ in range(3):
             step()
     assert names_of(recording, "begin", "cut") == ["training step 0"]
@@ -379,6 +379,18 @@ def test_a_second_profiler_in_the_block_is_told():
 
 def train(rank):
     """Three steps of DDP with one bucket per layer of 1 MB; the last takes a while."""
+    store, steps = dist.distributed_c10d._get_default_store(), itertools.count()
+
+    def compute(*_):
+        """Compute until the other rank is here, too, and while gloo gets a core."""
+        name = f"hook of step {next(steps)}"
+        store.add(name, 1)
+        while store.add(name, 0) < 2:
+            torch.ones(64, 64) @ torch.ones(64, 64)
+        until = time.thread_time() + 0.1
+        while time.thread_time() < until:
+            torch.ones(256, 256) @ torch.ones(256, 256)
+
     layers = [torch.nn.Linear(512, 512) for _ in range(4)]
     layers[1].register_full_backward_hook(compute)
     model = torch.nn.parallel.DistributedDataParallel(
@@ -389,13 +401,6 @@ def train(rank):
         model(torch.ones(256, 512)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-
-
-def compute(*_):
-    """Be busy for as long as another thread may need to get a core."""
-    stop = time.monotonic() + 0.1
-    while time.monotonic() < stop:
-        torch.ones(256, 256) @ torch.ones(256, 256)
 
 
 def lag(rank):

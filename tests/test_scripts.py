@@ -58,7 +58,7 @@ def start(code, *arguments, folder="/", **variables):
 def finish(process):
     """What it printed; killed with its ranks' parent if it hangs."""
     try:
-        printed, errors = process.communicate(timeout=100)
+        printed, errors = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.poll() == 0, errors
@@ -202,7 +202,7 @@ def launch(*command, folder, **variables):
 def ended(*launchers):
     """What the launchers printed, together."""
     try:
-        printed = [one.communicate(timeout=100)[0] for one in launchers]
+        printed = [one.communicate(timeout=300)[0] for one in launchers]
     finally:
         for one in launchers:
             one.kill()

@@ -84,7 +84,7 @@ def run(*command, folder, path=None, **variables):
     clean = {k: v for k, v in os.environ.items() if k not in outer}
     clean |= {"PATH": str(path or os.environ["PATH"])} | variables
     return subprocess.run(
-        command, cwd=folder, env=clean, capture_output=True, text=True, timeout=60
+        command, cwd=folder, env=clean, capture_output=True, text=True, timeout=300
     )
 
 
@@ -395,8 +395,9 @@ RUNS = ["make .venv/.test", "make test", "make proof"]
 
 def test_ci_runs_all_tests_says_how_long_and_has_their_status(builder):
     done = ci(builder)
-    told = [f"{run}{end}" for run in RUNS for end in (", CI=true", ": 0 min 0 s")]
-    assert (done.stdout.splitlines(), done.returncode) == (told, 0)
+    told = [f"{run}{end}" for run in RUNS for end in (", CI=true", ": 0 min N s")]
+    lines = re.sub(r"\d+ s$", "N s", done.stdout, flags=re.MULTILINE).splitlines()
+    assert (lines, done.returncode) == (told, 0)
 
 
 @pytest.mark.parametrize(("red", "called"), [(".venv/.test", 1), ("test", 3)])

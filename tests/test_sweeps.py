@@ -366,7 +366,7 @@ def test_an_interrupt_keeps_the_batch_sizes_that_are_done(folder, monkeypatch, t
     options = {"steps": 800, "rates": (0.1, 0.2, 0.3), "target": ("val_error", -1)}
 
     def interrupt():
-        assert becomes(lambda: list(folder.glob("*.pt")), seconds=60)
+        assert becomes(lambda: list(folder.glob("*.pt")))
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     watcher = threading.Thread(target=interrupt)

@@ -7,7 +7,6 @@ import pytest
 
 from tests.faults.cells import (
     PRELUDE,
-    SOON,
     failed,
     hangs,
     launches,
@@ -117,7 +116,7 @@ def test_a_killed_kernel_takes_its_nodes_with_it():
         # the server, an agent for all, one for each node, for each rank two
         assert len(processes) >= 8
         os.kill(kernel.pid, signal.SIGKILL)
-        assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
+        assert becomes(lambda: not any(map(lives, processes)))
     finally:
         kernel.close()
 

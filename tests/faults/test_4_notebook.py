@@ -141,7 +141,7 @@ def ends(processes, number, pid):
     """True if all `processes` end soon after the signal."""
     assert len(processes) >= 4  # the server, an agent, two ranks
     os.kill(pid, number)
-    return becomes(lambda: not any(map(lives, processes)), seconds=SOON)
+    return becomes(lambda: not any(map(lives, processes)))
 
 
 # as JupyterLab starts one, not forked
@@ -183,7 +183,7 @@ def test_a_kernel_killed_during_start_up_leaves_nothing(own):
     assert becomes(lambda: below(kernel.pid))
     processes = below(kernel.pid)
     os.kill(kernel.pid, signal.SIGKILL)
-    assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
+    assert becomes(lambda: not any(map(lives, processes)))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_restarted_kernel_leaves_no_ranks_of_the_one_before(own, now, how):
     processes = below(kernel.pid)
     began = time.monotonic()
     kernel.manager.restart_kernel(now=now)
-    assert becomes(lambda: not any(map(lives, processes)), seconds=SOON)
+    assert becomes(lambda: not any(map(lives, processes)))
     assert time.monotonic() - began < SOON
     kernel.client.wait_for_ready(timeout=60)
     kernel.run(PRELUDE)
@@ -213,7 +213,7 @@ def test_an_idle_kernel_takes_its_server_with_it(own):
     assert becomes(lambda: len(below(kernel.pid)) == 1)
     servers = below(kernel.pid)
     kernel.manager.shutdown_kernel(now=False)
-    assert becomes(lambda: not lives(servers[0]), seconds=SOON)
+    assert becomes(lambda: not lives(servers[0]))
 
 
 class Lab:
@@ -276,7 +276,7 @@ class Lab:
 def lab(tmp_path):
     lab = Lab(tmp_path)
     try:
-        assert becomes(lab.listens, seconds=60), (tmp_path / "log.txt").read_text()
+        assert becomes(lab.listens), (tmp_path / "log.txt").read_text()
         yield lab
     finally:
         lab.close()
@@ -297,5 +297,5 @@ def test_when_jupyterlab_ends_its_kernels_and_their_ranks_end(lab, number):
     processes = below(lab.process.pid)
     assert len(processes) >= 5  # the kernel, its server, an agent, two ranks
     lab.stop(number)
-    assert becomes(lambda: not any(map(lives, processes)), seconds=SOON + 10)
+    assert becomes(lambda: not any(map(lives, processes)))
     cells.client.stop_channels()

@@ -85,7 +85,7 @@ def test_a_launch_in_a_thread_ends_by_its_timeout_after_an_interrupt(kernel):
 
 def work():
     try:
-        cl.launch(hang, timeout=4)
+        cl.launch(hang, timeout=8)
     except cl.LaunchError as error:
         caught.append(str(error))
     done.set()
@@ -98,7 +98,7 @@ done.wait()"""
     kernel.manager.interrupt_kernel()
     assert "KeyboardInterrupt" in error(kernel.finish(message_id))
     kernel.run("done.wait()")
-    assert "hang on 2 ranks: not done after 4 s" in value(kernel, "caught[0]")
+    assert "hang on 2 ranks: not done after 8 s" in value(kernel, "caught[0]")
 
 
 @pytest.mark.fault(5, "a launch inside a rank")

@@ -68,8 +68,8 @@ def test_an_interrupt_can_not_be_swallowed_by_mistake():
 
 
 def test_a_timeout_shows_where_each_rank_is(kernel):
-    text = fault(kernel, "time.sleep(1000)", "cl.launch(train, timeout=1)")
-    assert "train on 2 ranks: not done after 1 s" in text
+    text = fault(kernel, "time.sleep(1000)", "cl.launch(train, timeout=5)")
+    assert "train on 2 ranks: not done after 5 s" in text
     assert "rank 0 waits in all_reduce: cell In[" in text
     assert "dist.all_reduce(torch.ones(3))" in text
     assert "rank 1 was in cell In[" in text and "time.sleep(1000)" in text
@@ -156,4 +156,4 @@ def test_without_the_server_ranks_end_with_their_notebook(tmp_path):
     process.kill()
     process.wait()
     assert len(below) == 2
-    assert becomes(lambda: not any(lives(child) for child in below), seconds=10)
+    assert becomes(lambda: not any(lives(child) for child in below))

@@ -23,7 +23,7 @@ from tests.answers import tomllib
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("mutants.toml")
-_SECONDS = 300  # for the tests of one mutant
+_SECONDS = 900  # for the tests of one mutant
 RUNS = {"make test": "not proof", "make proof": "proof"}  # and whose tests they are
 _CAUGHT = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 

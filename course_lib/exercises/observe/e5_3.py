@@ -22,6 +22,7 @@ from course_lib.system import linux
 
 _REBUILDS = ("rebuild_storage_fd", "rebuild_storage_filename")
 _MAPPED, _IN_USE = 4, 7  # places in what malloc has given out, in maps and otherwise
+_LATE = 2000  # looks, of a millisecond, for which the first batch may be late
 _OBJECT = 32  # bytes of a small object of Python, about
 
 
@@ -30,7 +31,7 @@ def observe(rank, world_size, answer, given):
     family, parts = forked.Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
     queue = mp.Queue(maxsize=3)
-    producer = mp.Process(target=_produce, args=(queue, parts), daemon=True)
+    producer = mp.Process(target=_produce, args=(family, queue, parts), daemon=True)
     with forked.watched(family, answer):
         producer.start()
         _warm_up(*parts[0])
@@ -67,7 +68,8 @@ def batches(count: int, start: int, rows: int) -> list[tuple]:
     return parts
 
 
-def _produce(queue, parts):
+def _produce(family, queue, parts):
+    family.be_late(_LATE)  # who does not wait finds nothing there
     for images, labels in parts:
         queue.put((images.clone(), labels.clone()))
     signal.pause()  # what it has sent is handed over by this process

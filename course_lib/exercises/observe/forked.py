@@ -33,7 +33,8 @@ _BUDGET = 3000  # such looks in all that are waited for processes that do move
 _BRIEF = 1  # seconds: a wait with this limit may be too short on another machine
 _LAST = 7000  # looks after which a process ends that is not waited for as it should be
 _STUCK, _EVERY = 4, 0.5  # looks in a row at which all stand still, seconds apart
-_BUSY = 0.1  # seconds of a look that the rank may compute, as it looks itself
+# seconds of a look that the rank may compute or wait for a core, as it looks itself
+_BUSY = 0.3
 _HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
 _NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-MOST = 3.0  # seconds that a file is late
+MOST = 6.0  # seconds that a file is late
 
 
 @contextlib.contextmanager
