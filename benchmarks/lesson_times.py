@@ -11,14 +11,18 @@ from benchmarks import report
 ROUNDS = 3
 LESSONS = report.ROOT / "notebooks"
 SLOW = 2  # seconds: a cell says how long it takes, and is named here
-LIMITS = {"cells": 60, "lines": 150, "words": 2000, "longest": 90, "seconds": 20}
+# aim for 50, 120, 7; full above these, with no room to mend; too long above those
+FULL = {"cells": 60, "lines": 150, "guesses": 8, "minutes": 60}
+MOST = {"cells": 66, "lines": 165, "guesses": 9, "minutes": 85}
+MOST |= {"words": 2000, "longest": 90}
+SECONDS = 20  # to run all of it on a quick, quiet machine
 _INTRODUCTION = """# How long the lessons are
 
 Cells; lines of code without blank lines and comments; words, in all and in the longest
 text cell; guesses; minutes as the lesson's first lines say. "Run all": seconds from the
-first cell to the last in a new kernel, median of {} rounds (smallest to largest).
+first cell to the last in a new kernel, median of {} round{} (smallest to largest).
 Limits: {cells} cells, {lines} lines, {words:,} words, {longest} in a text cell,
-{seconds} seconds.
+{guesses} guesses, {minutes} minutes; on a quick machine {seconds} seconds.
 """
 _HEAD = ["lesson", "cells", "lines", "words", "longest text", "guesses", "minutes"]
 _HEAD += ["run all (s)", f"cells above {SLOW} s"]
@@ -80,7 +84,10 @@ def run(rounds: int | None = None) -> str:
             measured[path].append(seconds(notebook.cells))
     print(file=sys.stderr)
     rows = [_row(path, times) for path, times in measured.items()]
-    texts = [_INTRODUCTION.format(rounds, **LIMITS), report.table(_HEAD, rows)]
+    texts = [
+        _INTRODUCTION.format(rounds, "s" * (rounds > 1), seconds=SECONDS, **MOST),
+        report.table(_HEAD, rows),
+    ]
     return "\n".join([*texts, report.conditions()])
 
 

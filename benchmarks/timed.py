@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from benchmarks import report
 
 ROUNDS = 20  # quiet; half as many beside the load
@@ -55,7 +57,7 @@ def answer(outputs: list) -> tuple[bool, str] | None:
 def run(rounds: int | None = None) -> str:
     """Run each timed answer quiet and beside the load; the table comes back."""
     quiet = rounds or ROUNDS
-    loaded, before = max(1, quiet // 2), os.getloadavg()[0]
+    loaded, before = max(1, quiet // 2), psutil.cpu_percent(interval=3)
     rows = []
     for path in sorted((report.ROOT / "notebooks").glob("*.ipynb")):
         rows += [_row(*found) for found in _measured(path, quiet, loaded)]
@@ -64,10 +66,10 @@ def run(rounds: int | None = None) -> str:
     return "\n".join([head, report.table(_HEAD, rows), report.conditions()])
 
 
-def _before(load):
-    """Whether other programs ran already."""
-    told = f"Load average before the rounds: {load:.1f}."
-    return told if load < 0.5 else f"{told} **Other programs ran: nothing was quiet.**"
+def _before(busy):
+    """Whether other programs ran already; `busy` in % of all cores."""
+    told = f"Before the rounds the cores were {busy:.0f} % busy."
+    return told if busy < 10 else f"{told} **Other programs ran: nothing was quiet.**"
 
 
 def _measured(path, quiet, loaded):

@@ -14,11 +14,12 @@ import pytest
 
 import conftest  # of the whole course: nbval's items are looked at there
 from benchmarks import timed
+from benchmarks.lesson_times import MOST
 from course_lib.lessons import guess
 from course_lib.workspace import command
 from tests import browser as driven
 from tests import film, lacks
-from tests.test_lessons import ASKED, LESSONS, MOST
+from tests.test_lessons import ASKED, LESSONS
 
 QUESTION = re.compile(r"\?|\.")  # the question names the group of its buttons
 _ACTIVE = """() => {

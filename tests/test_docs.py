@@ -121,7 +121,7 @@ def test_a_quoted_number_is_filled_in_behind_its_name(monkeypatch):
 @pytest.mark.parametrize("level", ["OFF", "DETAIL"])
 def test_the_first_aid_finds_the_lines_of_its_example(tmp_path, level):
     (source,) = pages.code(DOCS / "faults.md", "python")
-    quick = source.replace("minutes=2", "seconds=30").replace("later(60", "later(2")
+    quick = source.replace("minutes=2", "seconds=15").replace("later(60", "later(2")
     assert quick.count("\n") == source.count("\n") and quick != source
     (tmp_path / "hang.py").write_text(quick)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

@@ -52,8 +52,8 @@ def test_a_load_keeps_cores_busy_and_ends():
 
 
 def test_what_ran_before_is_told():
-    assert timed._before(0.1) == "Load average before the rounds: 0.1."
-    assert "nothing was quiet" in timed._before(3.0)
+    assert timed._before(1.2) == "Before the rounds the cores were 1 % busy."
+    assert "nothing was quiet" in timed._before(60.0)
 
 
 def test_the_table_has_a_row_for_each_timed_guess():
