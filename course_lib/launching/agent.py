@@ -37,6 +37,7 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
     try:
         os.setsid()
         linux.adopt_orphans()
+        forks = linux.Forks()
         # until a rank can tell where it is, the question must not end it
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         linux.meet_without_files()  # so will the ranks
@@ -47,8 +48,9 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
     finally:
         try:
             family = linux.kill_children()
-            if len(family) > len(ranks):  # a rank alone shares nothing
-                processes.remove_leftovers(family, born)
+            # a rank alone shares nothing
+            if len(family) > len(ranks) or forks.deep:
+                processes.remove_leftovers(family, born, forks)
         finally:
             link.close()
             os._exit(0)

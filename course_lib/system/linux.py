@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import mmap
 import os
 import signal
 import time
@@ -15,6 +16,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
+_NUMBERS = (1 << 22) + 1  # no process has a larger one (pid_max in man 5 proc)
 _pieces = []
 
 
@@ -102,6 +104,32 @@ def use_huge_pages() -> Iterator[None]:
             for start in range(-(-first // _HUGE) * _HUGE, last - _HUGE + 1, _HUGE):
                 madvise(ctypes.c_void_p(start), ctypes.c_size_t(_HUGE), _COLLAPSE)
                 yield
+
+
+class Forks:
+    """The numbers of processes that are forked from this one, and from those, from now.
+
+    Each notes itself, so that it is known whoever waits for its end. What is started as
+    a program of its own does not. Pages of the memory that nobody writes take nothing.
+    """
+
+    def __init__(self):
+        self._noted = mmap.mmap(-1, _NUMBERS)
+        self._first = os.getpid()
+        os.register_at_fork(after_in_child=self._note)
+
+    def _note(self):
+        self._noted[os.getpid()] = 1
+        if os.getppid() != self._first:
+            self._noted[0] = 1
+
+    def __contains__(self, pid: int) -> bool:
+        return 0 < pid < len(self._noted) and bool(self._noted[pid])
+
+    @property
+    def deep(self) -> bool:
+        """True if a process that was forked has itself forked another."""
+        return bool(self._noted[0])
 
 
 def kill_children() -> set[int]:

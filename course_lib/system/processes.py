@@ -8,7 +8,7 @@ import contextlib
 import glob
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from course_lib.system import host
@@ -180,14 +180,18 @@ def tidies(pid: int) -> bool:
     return not command or any(name in command for name in _TIDY)
 
 
-def remove_leftovers(makers: set[int], since: float) -> None:
-    """Remove the shared tensors of `makers`, and folders of managers that are gone.
+def remove_leftovers(
+    family: set[int], since: float, forked: Container[int] = ()
+) -> None:
+    """Remove the shared tensors of a family, and folders of managers that are gone.
 
-    Only folders made after the time `since` count: they are of this launch.
+    Also those of processes that were `forked` and have ended. Only folders made after
+    the time `since` count: they are of this launch.
     """
-    # torch_PID_..., named by the process that made it
-    for maker in makers:
-        for path in glob.glob(f"/dev/shm/torch_{maker}_*"):
+    for path in glob.glob("/dev/shm/torch_*_*"):
+        name = path.split("_")[1]  # the number of the process that made it
+        maker = int(name) if name.isdigit() else 0
+        if maker in family or (maker in forked and state(maker) is None):
             with contextlib.suppress(OSError):
                 os.unlink(path)
     in_use, folder = _read("/proc/net/unix"), host.temporary_folder()

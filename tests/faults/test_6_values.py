@@ -121,6 +121,26 @@ cl.launch(train)"""
     assert "was killed by SIGKILL" in failed(kernel, cell)
 
 
+def test_a_worker_that_its_rank_waited_for_leaves_no_shared_tensor(kernel):
+    cell = """import psutil
+def share():
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    kept = torch.ones(3).share_memory_()
+    for child in psutil.Process().children(recursive=True):
+        child.kill()  # who would remove the file
+        child.wait()
+    os.kill(os.getpid(), 9)
+
+def train(rank, world_size):
+    worker = torch.multiprocessing.get_context("fork").Process(target=share)
+    worker.start()
+    worker.join()
+    return worker.exitcode
+
+cl.launch(train)"""
+    assert "[-9, -9]" in value(kernel, cell)
+
+
 @pytest.mark.fault(6, "a tensor in shared memory given to the ranks")
 def test_a_tensor_in_shared_memory_is_copied_to_each_rank(kernel):
     cell = """x = torch.zeros(3).share_memory_()

@@ -40,6 +40,7 @@ def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     try:
         os.setsid()
         linux.adopt_orphans()
+        forks = linux.Forks()
         os.close(owner)  # whose end closes the link, too
         folder = Path(arguments["folder"])
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
@@ -51,7 +52,7 @@ def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     finally:
         with contextlib.suppress(OSError):
             family = linux.kill_children()
-            processes.remove_leftovers(family, born)
+            processes.remove_leftovers(family, born, forks)
         with contextlib.suppress(OSError):
             sockets.send(link, end)
         os._exit(0)
