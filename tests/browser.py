@@ -25,7 +25,7 @@ FLAGS = [
     "--no-first-run",
 ]
 ROOT = Path(__file__).parent.parent
-PATIENCE = 120_000  # milliseconds that a page may need on a slow, busy machine
+_PATIENCE = 120_000  # milliseconds that a page may need on a slow, busy machine
 NO_NEWS = str(ROOT / "course_lib/workspace/jupyter")  # as in the Makefile
 # what of the outputs is hard to read, or cut
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
@@ -125,10 +125,16 @@ def chromium():
         browser.close()
 
 
+def new_page(browser, **options):
+    """A page of a browser, or of a context of it, that waits on a busy machine, too."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(_PATIENCE)
+    return page
+
+
 def opened(browser, address, path):
     """A page with a notebook, its first cell chosen, its kernel idle."""
-    page = browser.new_page(viewport={"width": 1200, "height": 1000})
-    page.set_default_timeout(PATIENCE)
+    page = new_page(browser, viewport={"width": 1200, "height": 1000})
     # a workspace of its own, made anew: no other notebook stands in a second tab
     page.goto(f"{address}/workspaces/{path.parent.name}/tree/{path}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.click()

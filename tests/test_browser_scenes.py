@@ -92,8 +92,7 @@ def exported(notebook, browser):
     page = notebook.with_suffix(".html")
     page.write_text(text, encoding="utf-8")
     with browser.new_context(offline=True) as context:
-        shown = context.new_page()
-        shown.set_default_timeout(driven.PATIENCE)
+        shown = driven.new_page(context)
         shown.goto(page.as_uri(), wait_until="domcontentloaded")
         yield shown
 
@@ -230,8 +229,7 @@ def of_picture(name):
 
 
 def test_nothing_moves_where_people_want_no_motion(browser, notebook, exported):
-    page = browser.new_page(reduced_motion="reduce")
-    page.set_default_timeout(driven.PATIENCE)
+    page = driven.new_page(browser, reduced_motion="reduce")
     page.goto(notebook.with_suffix(".html").as_uri(), wait_until="domcontentloaded")
     moves = page.locator(".scene svg g g").first
     assert moves.evaluate("group => getComputedStyle(group).transitionDuration") == "0s"
@@ -258,8 +256,7 @@ def test_every_scene_is_below_60_kB():
 
 def test_in_a_notebook_that_is_not_trusted_the_pictures_stay(browser, notebook):
     with driven.lab(notebook.parent) as address:
-        page = browser.new_page()
-        page.set_default_timeout(driven.PATIENCE)
+        page = driven.new_page(browser)
         page.goto(f"{address}/tree/{notebook.name}?reset")
         page.locator(".jp-OutputArea img").first.wait_for()
         # JupyterLab that is stopped while it opens a notebook may hang

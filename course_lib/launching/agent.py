@@ -33,11 +33,10 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
 
     `ranks` holds number: (process, pidfd) of each rank, as soon as it is forked.
     """
-    born = time.time()
+    born, forks = time.time(), linux.Forks()
     try:
         os.setsid()
         linux.adopt_orphans()
-        forks = linux.Forks()
         # until a rank can tell where it is, the question must not end it
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         linux.meet_without_files()  # so will the ranks

@@ -36,11 +36,10 @@ class Unable(Exception):
 
 def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
-    born, family = time.time(), set()
+    born, family, forks = time.time(), set(), linux.Forks()
     try:
         os.setsid()
         linux.adopt_orphans()
-        forks = linux.Forks()
         os.close(owner)  # whose end closes the link, too
         folder = Path(arguments["folder"])
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
