@@ -15,13 +15,12 @@ from tests import forked, kernels
 _SHARED = ("/dev/shm/torch_*", "/dev/shm/psm_*", "/dev/shm/*course_lib*")
 # of netlink: a protocol, a question, how it is asked, the end of an answer, a state
 _SOCK_DIAG, _BY_FAMILY, _DUMP, _DONE, _LISTEN = 4, 20, 0x301, 3, 10
-_GENEROUS = 120  # seconds, of a slow machine that is busy; most need none of them
 _CACHE = "torchinductor_"  # PyTorch keeps what it compiled for the next program
 
 
-def becomes(condition):
+def becomes(condition, seconds=120.0):
     """True as soon as `condition()` is; False if it is not within a generous time."""
-    until = time.monotonic() + _GENEROUS
+    until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
             return False
