@@ -49,7 +49,8 @@ _PROOF = re.compile(
             "test_vgpu_shortage.py::test_a_huge",
             "test_scenes_traces.py::test_a_hundred_thousand",
             # what measures and tests the course
-            "test_(benchmarks|batch_size|changed|film|mutants).py",
+            "test_(benchmarks|batch_size|changed|film).py",
+            "test_mutants.py::test_a_mutant_is_caught",
             "test_exercises.py::test_(a_check_that|another_error|the_words|a_failing)",
             "test_exercises.py::test_(only_a|solutions_run|a_figure|the_run|no_test|a_course)",
         )
