@@ -65,7 +65,7 @@ test: $(VENV)/.test ## does the course work here? 3 to 5 minutes; one test: make
 	$(PY) -m ruff format --check .
 	$(PYTEST) --run test $(ARGS)
 
-proof: $(VENV)/.test ## all the other tests, for those who change the course: some 12 minutes
+proof: $(VENV)/.test ## all the other tests, for those who change the course: some 15 minutes
 	$(PYTEST) --run proof $(ARGS)
 
 grade: $(VENV)/.grade ## grade your exercises in work/; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"

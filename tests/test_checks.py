@@ -498,9 +498,8 @@ def test_time_that_a_busy_machine_keeps_from_a_rank_does_not_count(monkeypatch):
     assert slow.count("sleep") == 1
     assert "not done after 2 s" in outcome("2.2", slow, timeout=2).message
     with monkeypatch.context() as patch:
-        patch.setattr(
-            launcher, "_MOST", 30
-        )  # times the limit: this machine is busy, too
+        # times the limit: this machine is busy, too
+        patch.setattr(launcher, "_MOST", 30)
         patch.setattr(processes, "starved", lambda pids: 50.0)
         assert outcome("2.2", slow, timeout=2).status == "right"
     monkeypatch.setattr(processes, "starved", lambda pids: 99.0)
