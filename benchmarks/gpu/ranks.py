@@ -15,19 +15,25 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import course_lib as cl
 from benchmarks.gpu.keeping import Findings, seconds
+from benchmarks.gpu.machine import ask_doctor
 
 
 def main(out: str) -> int:
     """Run all cases; each is kept with its time and what is left on the GPU."""
     findings = Findings(out, "ranks")
+    if "doctor" not in findings.all.get("machine", {}):
+        ask_doctor(findings)  # it was cut off at its limit
     if not torch.cuda.device_count():
         print("no GPU here")
         for name, fn, ranks, options in CASES[:2]:  # a rehearsal of the way it goes
             case(findings, name, (fn, ranks, options))
         return 0
-    for name, fn, ranks, options in CASES:
+    count = torch.cuda.device_count()
+    for name, fn, ranks, options in CASES + (of_several(count) if count > 1 else []):
         with findings.attempt(name):
             case(findings, name, (fn, ranks, options))
+    if count < 2:
+        print("one GPU here: what needs two was not run")
     findings.keep("caller started CUDA", torch.cuda.is_initialized())
     return 0
 
@@ -172,6 +178,29 @@ def one_collective(rank, world_size, name):
     return ones.tolist()
 
 
+def between_gpus(rank, world_size, name):
+    """What nccl does between two GPUs, with sizes that match or do not."""
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    limit = timedelta(seconds=10)
+    dist.init_process_group("nccl", device_id=device, timeout=limit)
+    ones = torch.ones(4 + 2 * (rank and name == "unlike sizes"), device=device)
+    if name == "send":
+        (dist.send if rank == 0 else dist.recv)(ones, 1 - rank)
+    elif name == "all_to_all":
+        own = torch.empty(4, device=device)
+        dist.all_to_all_single(own, ones)
+        ones = own
+    elif name == "one raises" and rank == 1:
+        raise ValueError("no such file")
+    elif name == "one is elsewhere" and rank == 1:
+        dist.recv(ones, 0)
+    else:
+        dist.all_reduce(ones)
+    torch.cuda.synchronize()
+    return ones.tolist()
+
+
 def two_on_one(rank, world_size):
     """nccl refuses two ranks on one GPU: in which words?"""
     torch.cuda.set_device(0)
@@ -307,6 +336,22 @@ CASES = [
     ("nccl's watchdog", watched, 1, {"timeout": 40}),
     ("a launch after all that", nccl, 1, {}),
 ]
+_BETWEEN = ("all_reduce", "all_to_all", "send", "unlike sizes", "one raises")
+_BETWEEN += ("one is elsewhere",)
+
+
+def of_several(count: int) -> list:
+    """The cases that need two GPUs or more."""
+    return [
+        (f"nccl on {count} GPUs", nccl, count, {}),
+        (f"nccl on {count} GPUs, NCCL_DEBUG=INFO", nccl, count, {"environ": DEBUG}),
+        (f"DDP on {count} GPUs", trained, count, {"trace": True, "backend": "nccl"}),
+        (f"DDP, two ranks on each of {count}", trained, 2 * count, {"backend": "gloo"}),
+        *(
+            (f"two GPUs: {name}", between_gpus, 2, {"name": name, "timeout": 30})
+            for name in _BETWEEN
+        ),
+    ]
 
 
 if __name__ == "__main__":

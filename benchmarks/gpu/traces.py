@@ -21,7 +21,10 @@ def main(out: str) -> None:
     device = "cuda" if torch.cuda.device_count() else "cpu"
     if device == "cpu":
         print("no GPU here: traces of the CPU, to see that it runs")
-    for part in (of_the_course, of_the_profiler, snapshot):
+    parts = [of_the_course, of_the_profiler, snapshot]
+    if torch.cuda.device_count() > 1:
+        parts += [of_copies, of_several_by_the_profiler]
+    for part in parts:
         with findings.attempt(part.__name__):
             part(findings, device, out)
 
@@ -48,10 +51,7 @@ def of_the_course(findings, device, out):
     with cl.trace() as trace:
         for _ in range(2):
             step()
-    names = ("rank", "kind", "name", "start", "stop", "bytes")
-    events = [{n: getattr(e, n, None) for n in names} for e in trace.events]
-    findings.keep("events", len(events))
-    findings.keep("trace", {"source": trace.source, "events": events})
+    keep_events(findings, "trace", trace)
     findings.keep("moved", {str(k): v for k, v in trace.moved().items()})
     findings.keep("span", trace.span)
     findings.keep(
@@ -66,6 +66,49 @@ def of_the_course(findings, device, out):
         with findings.attempt(f"plot {name}"):
             draw()
             findings.keep(f"plot {name}", "drawn")
+
+
+def keep_events(findings, name, trace):
+    """A trace of the course as plain data."""
+    names = ("rank", "kind", "name", "start", "stop", "bytes")
+    events = [{n: getattr(e, n, None) for n in names} for e in trace.events]
+    findings.keep(f"{name}: events", len(events))
+    findings.keep(name, {"source": trace.source, "events": events})
+
+
+def of_copies(findings, device, out):
+    """Lesson 03's step on all GPUs, and a copy from one to another."""
+    places = cl.devices(torch.cuda.device_count())
+    model = torch.nn.DataParallel(wide().to(places[0]), device_ids=places)
+    x = torch.rand(512, 64)
+
+    def step():
+        model(x.to(places[0])).square().mean().backward()
+        model.zero_grad()
+
+    step()
+    with cl.trace() as trace:
+        step()
+        torch.ones(2**24, device=places[0]).to(places[1])
+    keep_events(findings, "trace of several", trace)
+    moved = {str(ways): size for ways, size in trace.moved().items()}
+    findings.keep("moved between several", moved)
+
+
+def of_several_by_the_profiler(findings, device, out):
+    """The same two as Perfetto reads them: names of copies and of NCCL's kernels."""
+    replicas = torch.nn.DataParallel(wide().to("cuda:0"))
+    x = torch.rand(512, 64, device="cuda:0")
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    replicas(x).square().mean().backward()
+    with torch.profiler.profile(activities=kinds) as profiler:
+        replicas(x).square().mean().backward()
+        x.to("cuda:1")
+        torch.cuda.synchronize()
+    path = Path(out, "several.json")
+    profiler.export_chrome_trace(str(path))
+    Path(out, "several.json.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
 
 
 def of_the_profiler(findings, device, out):

@@ -35,6 +35,7 @@ def main(out: str) -> None:
     device = "cuda" if torch.cuda.device_count() else "cpu"
     if device == "cpu":
         print("no GPU here: small sizes, on the CPU, to see that it runs")
+        torch.set_num_threads(1)  # two on busy cores wait for each other
     for part in (
         launches,
         rates,
@@ -236,7 +237,7 @@ def small_networks(findings, device):
         ("wide 1024", lambda: wide(1024), (64,), (64, 1024)),
         ("convolutions", convolutions, (1, 8, 8), (1, 8, 64, 256)),
     ):
-        for batch in batches:
+        for batch in batches if device == "cuda" else batches[:1]:
             row = small_network(make().to(device), (batch, *shape), device)
             findings.keep(f"{name}, batch {batch}", row)
 
@@ -321,7 +322,8 @@ def raised(call) -> str:
 def networks(findings, device):
     """Steps of known networks in four precisions, with and without recomputation."""
     sizes = SIZES if device == "cuda" else [("GPT-2", 1, 16)]
-    for precision, (name, *shape) in itertools.product(PRECISIONS, sizes):
+    precisions = PRECISIONS if device == "cuda" else PRECISIONS[:1]
+    for precision, (name, *shape) in itertools.product(precisions, sizes):
         for recompute in (False, True):
             if recompute and (precision, name) not in RECOMPUTED:
                 continue
