@@ -205,8 +205,9 @@ def install(kernels: torch.library.Library) -> None:
 
 def register(kernels: torch.library.Library, key: str) -> None:
     """Register the operators of one kernel for tensors with a dispatch key."""
-    kernels.impl(_FORWARD.__name__, _forward, key)
-    kernels.impl(_BACKWARD.__name__, _backward, key)
+    # torch has kernels of its own for shapes, and before 2.12 asks whether it may go
+    kernels.impl(_FORWARD.__name__, _forward, key, allow_override=True)
+    kernels.impl(_BACKWARD.__name__, _backward, key, allow_override=True)
 
 
 def _without_autograd(func, args, kwargs):
@@ -215,11 +216,19 @@ def _without_autograd(func, args, kwargs):
 
 def _count(*shapes, out_shape=None, **_):
     """FLOPs of the two products, as torch.utils.flop_counter has them."""
-    return sdpa_flop_count(*shapes[:3])
+    return sdpa_flop_count(*_repeated(shapes[:3]))
 
 
 def _count_backward(*shapes, out_shape=None, **_):
-    return sdpa_backward_flop_count(*shapes[:4])
+    grad, *rest = shapes[:4]
+    return sdpa_backward_flop_count(grad, *_repeated(rest))
+
+
+def _repeated(shapes):
+    """Shapes in which keys and values have the heads of the query."""
+    # which grouped attention computes with; before 2.12 torch does not count it
+    batch, heads, *_ = shapes[0]
+    return [(batch, heads, *shape[2:]) for shape in shapes]
 
 
 register_flop_formula(_FORWARD)(_count)

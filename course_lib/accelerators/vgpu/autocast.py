@@ -34,7 +34,19 @@ def serve(library: torch.library.Library) -> None:
 def policies() -> list[tuple[str, str]]:
     """Operators, such as "softmax.int", each with what is done: see autocast.csv."""
     rows = read_table(Path(__file__).with_suffix(".csv"))
-    return [(row["operator"], row["policy"]) for row in rows]
+    return [(row["operator"], row["policy"]) for row in rows if _holds(row["torch"])]
+
+
+def _holds(versions):
+    """Whether this torch is among those that ">=2.12" or "<2.13" means, "" all."""
+    bound = versions.lstrip("<>=")
+    older = bool(bound) and _minor(torch.__version__) < _minor(bound)
+    return older if versions.startswith("<") else not older
+
+
+def _minor(version):
+    major, minor, *_ = str(version).split(".")
+    return int(major), int(minor)
 
 
 def _overload(name):
