@@ -31,6 +31,25 @@ NO_PIP = pip could not install the packages; its own words are above. Without a 
     network or behind a proxy: connect, or set https_proxy, then run \
     make $(MAKECMDGOALS) again. What is downloaded is kept.
 OTHER = .venv holds $$($(PY) -V), not $(PYTHON): run 'rm -rf .venv' first.
+# TORCH=keep: the torch that PYTHON has, found by a path file; .kept is what pip is held to
+ifneq ($(TORCH),)
+ifneq ($(TORCH),keep)
+$(error TORCH=$(TORCH): the only choice is TORCH=keep, the torch that PYTHON has)
+endif
+endif
+KEEP := $(if $(TORCH)$(wildcard $(VENV)/.kept),$(VENV)/.kept)
+CONSTRAINTS := $(or $(KEEP),constraints.txt)
+WITHOUT_TORCH := sed -E '/^(torch|setuptools)==/d' constraints.txt
+WHERE_TORCH := 'import importlib.util as u, os; \
+    print(os.path.dirname(os.path.dirname(u.find_spec("torch").origin)))'
+WHICH_TORCH := 'import importlib.metadata as m; print(m.version("torch").partition("+")[0])'
+RANGE = $$(sed -n 's/^ *"\(torch[^"]*\)",$$/\1/p' pyproject.toml)
+NO_KEPT = TORCH=keep: $(PYTHON) has no torch. Name the Python that has it, \
+    as in PYTHON=/path/to/python make $(MAKECMDGOALS) TORCH=keep
+NOT_KEPT = .venv has a torch of its own: run 'rm -rf .venv' first.
+BAD_KEPT = pip could not install the other packages beside torch \
+    $$(sed -n 's/^torch==//p' $(VENV)/.kept), which TORCH=keep keeps; its own words are \
+    above. The course needs $(RANGE).
 # the course as it is, with another torch
 TRY = $(VENV)/try-torch-$(VERSION)
 TRIED = PATH="$(CURDIR)/$(TRY)/bin:$$PATH" $(TRY)/bin/python
@@ -43,13 +62,14 @@ OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm
     $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test proof grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch chosen FORCE
+.PHONY: help setup lab test proof grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch versions gpu chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@echo "usage: make COMMAND"; echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' Makefile | expand -t 12
 	@echo; echo "  CPU=1              with any of them: torch without CUDA, a much smaller download"
+	@echo "  TORCH=keep         the torch that your Python has already; none is downloaded"
 	@echo "  PYTHON=python3.12  the Python that makes .venv; 3.10 or newer"
 
 setup: $(VENV)/.setup ## make .venv and install the course into it
@@ -105,6 +125,14 @@ try-torch: $(VENV)/.made ## what breaks with another torch? make try-torch VERSI
 	    $(TRIED) -m pytest -n $(JOBS) --dist loadscope --run test \
 	    --ignore tests/test_setup.py $(ARGS) && exit $$probes
 
+versions: $(VENV)/.test ## probes and make test with the oldest and the newest torch, kept in docs/torch_private.md
+	$(RUN) -m tests.versions $(ARGS)
+
+# without .venv too, on a machine that is lent: PYTHON=python3 make gpu
+GPU_PY = $(if $(filter file,$(origin PYTHON)),$(if $(wildcard $(PY)),$(RUN),$(PYTHON)),$(PYTHON))
+gpu: ## all that needs a GPU, in at most 8 minutes, into gpu/; without .venv: PYTHON=python3 make gpu
+	@$(GPU_PY) -m benchmarks.gpu $(ARGS)
+
 .PHONY: book
 book: $(VENV)/.test $(BOOK)/.book ## make the course as a static book, in _book/; make book REPOSITORY=https://ADDRESS
 	@$(RUN) -m docs.book --repository "$(REPOSITORY)" \
@@ -115,17 +143,28 @@ book: $(VENV)/.test $(BOOK)/.book ## make the course as a static book, in _book/
 # a stamp is older than what it stands for: install again
 $(VENV)/.test: EXTRA := [test]
 $(VENV)/.grade: EXTRA := [grade]
-$(VENV)/.setup $(VENV)/.test $(VENV)/.grade: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.setup $(VENV)/.test $(VENV)/.grade: $(VENV)/.made $(KEEP) pyproject.toml constraints.txt
 ifeq ($(CPU),1)
 # torch alone: that index lacks the exact versions of everything else
-	@$(HAS_TORCH) || $(PY) -m pip install --no-deps -c constraints.txt \
+	@$(HAS_TORCH) || $(PY) -m pip install --no-deps -c $(CONSTRAINTS) \
 	    --index-url $(CPU_WHEELS) torch || $(call stop,$(NO_PIP))
 else
 	@[ "$$(uname)" != Linux ] || command -v nvidia-smi >/dev/null || $(HAS_TORCH) || \
 	    echo "$(HINT)"
 endif
-	@$(PY) -m pip install -c constraints.txt -e ".$(EXTRA)" || $(call stop,$(NO_PIP))
+	@$(PY) -m pip install -c $(CONSTRAINTS) -e ".$(EXTRA)" || \
+	    $(call stop,$(if $(KEEP),$(BAD_KEPT),$(NO_PIP)))
 	@touch $@
+
+# beside the other packages of the Python that has it; torchrun for the Python of .venv
+$(VENV)/.kept: constraints.txt | $(VENV)/.made
+	@where=$$($(PY) -c $(WHERE_TORCH) 2>/dev/null || $(PYTHON) -c $(WHERE_TORCH) 2>/dev/null) || \
+	    $(call stop,$(NO_KEPT)); \
+	    echo "$$where" > "$$($(PY) -c 'import site; print(site.getsitepackages()[0])')/kept.pth"
+	@printf '#!%s\nfrom torch.distributed.run import main\n\nmain()\n' "$(CURDIR)/$(PY)" \
+	    > $(VENV)/bin/torchrun && chmod +x $(VENV)/bin/torchrun
+	@version=$$($(PY) -c $(WHICH_TORCH)) && $(WITHOUT_TORCH) > $@ && \
+	    echo "torch==$$version" >> $@ && echo "keeping torch $$version"
 
 # in a folder of its own, so that .venv keeps the versions that were tested
 $(VENV)/.nbgrader: benchmarks/nbgrader.txt | $(VENV)/.made
@@ -137,12 +176,13 @@ $(VENV)/.nbgrader: benchmarks/nbgrader.txt | $(VENV)/.made
 # torch and setuptools, which torch bounds, in versions of their own
 $(TRY)/.try: pyproject.toml constraints.txt | $(VENV)/.made
 	@$(PY) -m venv --clear $(TRY)
-	@sed -E '/^(torch|setuptools)==/d' constraints.txt > $(TRY)/constraints.txt
+	@$(WITHOUT_TORCH) > $(TRY)/constraints.txt
 ifeq ($(CPU),1)
 	@$(TRY)/bin/python -m pip install --no-deps --index-url $(CPU_WHEELS) \
 	    torch==$(VERSION) || $(call stop,$(NO_TORCH))
 endif
-	@$(TRY)/bin/python -m pip install torch==$(VERSION) -r $(TRY)/constraints.txt || \
+	@$(TRY)/bin/python -m pip install torch==$(VERSION) \
+	    'setuptools>=77' -r $(TRY)/constraints.txt || \
 	    $(call stop,$(NO_TORCH))
 	@$(TRY)/bin/python -m pip install --no-deps -e . || $(call stop,$(NO_PIP))
 	@touch $@
@@ -175,4 +215,7 @@ chosen:
 ifneq ($(origin PYTHON),file)
 	@[ ! -x $(PY) ] || [ "$$($(PYTHON) -V 2>&1)" = "$$($(PY) -V)" ] || \
 	    $(call stop,$(OTHER))
+endif
+ifeq ($(TORCH),keep)
+	@[ ! -x $(PY) ] || [ -e $(VENV)/.kept ] || ! $(HAS_TORCH) || $(call stop,$(NOT_KEPT))
 endif

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -23,6 +24,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
+HERE = f'exec "{sys.executable}" "$@"'  # a script that is this Python
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 TOP = {
@@ -128,8 +130,10 @@ def test_every_range_has_an_upper_end():
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_torch_is_the_version_that_the_course_was_written_for(python):
-    assert dict(pins(python))["torch"] == "==2.13.0"
+def test_torch_is_the_newest_that_was_tested(python):
+    pin = dict(pins(python))["torch"]
+    # torch 2.15 is not made for Python 3.10
+    assert pin == ("==2.14.1" if python == "3.10" else "==2.15.0")
 
 
 def test_packages_that_come_along_are_pinned_at_the_installed_version():
@@ -191,7 +195,7 @@ def test_the_top_level_holds_only_what_the_readme_lists():
 def test_make_alone_lists_every_command(clone):
     listed = run("make", folder=clone).stdout
     commands = ("setup", "lab", "test", "proof", "grade", "bench", "nbgrader", "book")
-    for command in (*commands, "try-torch"):
+    for command in (*commands, "try-torch", "versions", "gpu"):
         assert re.search(rf"^  {command} +\w", listed, re.M), command
 
 
@@ -309,6 +313,73 @@ def test_another_torch_leaves_the_environment_of_the_course_alone(ready):
     assert {python for python, _ in installs} == {".venv/try-torch-2.12.0/bin/python"}
     assert "torch==2.12.0 -r" in installs[0][1]
     assert installs[1][1].startswith("--no-deps -e .")
+
+
+def test_the_torch_that_is_there_is_kept_and_stays_so(clone):
+    here = f"PYTHON={sys.executable}"
+    done = run("make", ".venv/.kept", "TORCH=keep", here, folder=clone)
+    version = metadata.version("torch").partition("+")[0]
+    assert f"keeping torch {version}" in done.stdout, done.stderr
+    lines = (clone / ".venv/.kept").read_text().splitlines()
+    assert lines[-1] == f"torch=={version}" and len(lines) > 100
+    assert not [line for line in lines[:-1] if re.match("(torch|setuptools)==", line)]
+    code = "import torch, sys; print(torch.__file__, sys.prefix)"
+    said = run(".venv/bin/python", "-c", code, folder=clone).stdout.split()
+    assert said == [torch.__file__, str(clone / ".venv")]
+    helped = run(".venv/bin/torchrun", "--help", folder=clone)
+    assert "--nproc-per-node" in helped.stdout, helped.stderr
+    # another make, which does not name it
+    plan = run("make", "-n", "test", folder=clone).stdout
+    assert "-m pip install -c .venv/.kept -e" in plan
+
+
+def test_a_python_without_torch_has_none_to_keep(clone):
+    script(
+        clone / "bin/python-here", f'case "$2" in *find_spec*) exit 1;; esac\n{HERE}'
+    )
+    path = f"{clone / 'bin'}:{os.environ['PATH']}"
+    how = "TORCH=keep", "PYTHON=python-here"
+    done = run("make", "lab", *how, folder=clone, path=path)
+    assert done.returncode != 0
+    assert "TORCH=keep: python-here has no torch. Name the Python" in done.stderr
+
+
+def test_a_torch_that_was_installed_is_not_mixed_with_one_to_keep(ready):
+    done = run("make", "lab", "TORCH=keep", folder=ready)
+    assert done.returncode != 0
+    assert "a torch of its own: run 'rm -rf .venv' first" in done.stderr
+
+
+def test_there_is_one_choice_of_torch(clone):
+    done = run("make", "lab", "TORCH=2.12", folder=clone)
+    assert "TORCH=2.12: the only choice is TORCH=keep" in done.stderr
+
+
+def test_a_torch_out_of_range_is_named_with_the_range(ready):
+    (ready / ".venv/.setup").unlink()
+    (ready / ".venv/.kept").write_text("numpy==2.4.6\ntorch==2.9.1\n")
+    later = (ready / "constraints.txt").stat().st_mtime + 1
+    os.utime(ready / ".venv/.kept", (later, later))
+    script(ready / ".venv/bin/python", "exit 1")
+    done = run("make", "setup", folder=ready)
+    assert done.returncode != 0
+    assert "beside torch 2.9.1, which TORCH=keep keeps" in done.stderr
+    assert "The course needs torch>=2.11,<2.16." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "named", "python"),
+    [(True, (), ".venv/bin/python"), (False, (), "python3"), (True, "P", "P")],
+)
+def test_a_gpu_is_asked_with_the_python_that_is_named_or_there(
+    clone, environment, named, python
+):
+    if environment:
+        set_up(clone)
+    names = [f"PYTHON={name}" for name in named]
+    plan = run("make", "-n", "gpu", "ARGS=machine", *names, folder=clone).stdout
+    assert plan.splitlines()[-1].endswith(f"{python} -m benchmarks.gpu machine")
+    assert "pip" not in plan
 
 
 @pytest.mark.parametrize(
