@@ -3,6 +3,7 @@
 Launch real ranks from a cell, see what they did, check it.
 """
 
+import contextlib
 import importlib
 import sys
 
@@ -70,9 +71,14 @@ def __getattr__(name):
         raise RenamedError(f"{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
-    if _HOMES[name].startswith(("launching.", "exercises.", "studies.")):
-        _server()  # they start ranks
-    value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
+    from course_lib.system import gpus, torch_versions
+
+    with torch_versions.explained():
+        if _HOMES[name].startswith(("launching.", "exercises.", "studies.")):
+            _server()  # they start ranks
+        value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
+        if torch := sys.modules.get("torch"):
+            gpus.hide_if_outdated(torch.version.cuda)
     globals()[name] = value
     return value
 
@@ -97,12 +103,15 @@ def _warm_up_in_notebook():
     two threads on two busy cores wait for each other, which took 10 times as long.
     """
     from course_lib.display import in_notebook
-    from course_lib.system import host, linux
+    from course_lib.errors import TorchError
+    from course_lib.system import host, linux, torch_versions
 
     if in_notebook():
         host.use_one_thread()
-        if linux.available():
-            _server().current()
+        # without a good torch the doctor still runs; all else says what is wrong
+        with contextlib.suppress(TorchError), torch_versions.explained():
+            if linux.available():
+                _server().current()
 
 
 if "IPython" in sys.modules:

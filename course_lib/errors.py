@@ -19,6 +19,10 @@ class UsageError(CourseError, ValueError):
     """The call cannot work as it was written; nothing was started."""
 
 
+class TorchError(CourseError, ImportError):
+    """torch is missing, broken, or of a version that lacks what the course uses."""
+
+
 class RenamedError(CourseError, AttributeError):
     """A public name of `course_lib` that is another one now; the message says which."""
 

@@ -173,6 +173,7 @@ def real(monkeypatch):
         monkeypatch.setattr(selection, "chosen", [])
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "NVIDIA H100")
+        monkeypatch.setattr(selection, "_touch", lambda index: None)
 
     return pretend
 

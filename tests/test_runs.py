@@ -1,5 +1,7 @@
 """`make test` and `make proof` have all tests between them, and none twice."""
 
+import os
+import shutil
 from types import SimpleNamespace
 
 import nbformat
@@ -86,8 +88,8 @@ def skip(file, reason):
 
 
 def test_what_a_machine_lacks_is_one_line_with_what_installs_it(monkeypatch):
-    monkeypatch.setattr(lacks.checkup.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(lacks.checkup.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     skips = [skip(file, "needs Chromium") for file in ("a.py", "b.py", "b.py")]
     skips += [skip("a.py", "needs MPICH"), skip("a.py", "needs lightning")]
     assert [*lacks.lines(skips)] == [

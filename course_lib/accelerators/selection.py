@@ -13,6 +13,7 @@ from course_lib.accelerators.hardware import find_gpu, find_link, parse_size
 from course_lib.accelerators.virtual import LAUNCH, machine
 from course_lib.display import show_errors
 from course_lib.errors import UsageError
+from course_lib.system import torch_versions
 from course_lib.text import many, size
 
 _MOST = 1024
@@ -43,10 +44,13 @@ def devices(
     wire = find_link("NVLink3" if link is None else link)
     count = sheet.memory if memory is None else parse_size(memory)
     launch = _seconds(LAUNCH if launch is None else launch)
-    if torch.cuda.device_count() >= n and not modelled and not machine.count:
+    is_real = torch.cuda.device_count() >= n and not modelled and not machine.count
+    trouble = _trouble(n) if is_real else ""
+    if is_real and not trouble:
         chosen[:], line = _real(n)
     else:
         chosen[:], line = _virtual(n, count, how=(sheet, wire, launch))
+        line += trouble
     if not quiet:
         print(line)
     return list(chosen)
@@ -61,6 +65,24 @@ def _seconds(launch):
     )
 
 
+def _trouble(n):
+    """Why one of the first `n` real GPUs cannot be used, as a sentence; "" if all can.
+
+    That they are counted says little: a driver may be too old, a GPU full or closed.
+    """
+    for index in range(n):
+        try:
+            _touch(index)
+        except RuntimeError as error:
+            what = str(error).partition("\n")[0].rstrip(".")
+            return f" GPU {index} cannot be used ({what}): cl.doctor() says more."
+    return ""
+
+
+def _touch(index):
+    torch.zeros(1, device=torch.device("cuda", index))
+
+
 def _real(n):
     names = [torch.cuda.get_device_name(index) for index in range(n)]
     kinds = ", ".join(dict.fromkeys(names))
@@ -69,10 +91,11 @@ def _real(n):
 
 
 def _virtual(n, memory, *, how):
-    from course_lib.accelerators import vgpu
-
     gpu, link, launch = how
-    vgpu.install()
+    with torch_versions.explained():
+        from course_lib.accelerators import vgpu
+
+        vgpu.install()
     # an error of an earlier cell keeps the tensors of its functions
     _clear(getattr(sys, "last_traceback", None))
     used = any(device.type == "cuda" for device in chosen)

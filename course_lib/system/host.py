@@ -1,6 +1,5 @@
-"""What this machine has, read without CUDA: GPUs, cores, memory, container limits."""
+"""What this machine has: what its commands say, cores, memory, container limits."""
 
-import itertools
 import os
 import subprocess
 import sys
@@ -10,25 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/")
-_GPU_QUERY = (
-    "nvidia-smi",
-    "--query-gpu=index,uuid,name,memory.total",
-    "--format=csv,noheader,nounits",
-)
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """One GPU as nvidia-smi lists it; memory in MiB, 0 where it does not say."""
+class Reply:
+    """What a command prints, errors too, and whether it succeeded."""
 
-    index: str
-    uuid: str
-    name: str
-    memory: int
+    text: str = ""
+    good: bool = False
 
 
 def answer(*command: str, seconds: float = 10) -> str:
     """What a command prints; "" if it is missing, fails or takes too long."""
+    told = reply(*command, seconds=seconds)
+    return told.text if told.good else ""
+
+
+def reply(*command: str, seconds: float = 10) -> Reply:
+    """What a command prints, also where it fails; none if it takes too long."""
     try:
         process = subprocess.run(
             command,
@@ -40,35 +38,9 @@ def answer(*command: str, seconds: float = 10) -> str:
             timeout=seconds,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return process.stdout if process.returncode == 0 else ""
-
-
-def gpus() -> list[Gpu]:
-    """All NVIDIA GPUs of the machine, hidden ones too."""
-    return parse_gpus(answer(*_GPU_QUERY))
-
-
-def parse_gpus(text: str) -> list[Gpu]:
-    """The GPUs in the answer to nvidia-smi's query; [] if it lists none."""
-    fields = (line.split(", ") for line in text.splitlines())
-    return [
-        Gpu(index, uuid, name, int(memory) if memory.isdecimal() else 0)
-        for index, uuid, name, memory in (row for row in fields if len(row) == 4)
-    ]
-
-
-def visible(all_gpus: list[Gpu], variable: str | None) -> list[Gpu]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; None hides nothing."""
-    if variable is None:
-        return all_gpus
-    names = filter(None, map(str.strip, variable.split(",")))
-    matches = (
-        [gpu for gpu in all_gpus if name == gpu.index or gpu.uuid.startswith(name)]
-        for name in names
-    )
-    # CUDA ignores everything behind a name that it does not know
-    return [first for first, *_ in itertools.takewhile(bool, matches)]
+        return Reply()
+    good = process.returncode == 0
+    return Reply(process.stdout if good else process.stdout + process.stderr, good)
 
 
 def usable_cores(root: Path = ROOT) -> int:
