@@ -40,6 +40,7 @@ def host(monkeypatch, tmp_path):
         return machine.Reply(answers.get(command[0], ""), command[0] in answers)
 
     monkeypatch.setattr(machine, "reply", reply)
+    monkeypatch.setattr(gpus, "driver_cuda", lambda: None)
     monkeypatch.setattr(gpus, "survey", functools.partial(gpus.survey, tmp_path))
     monkeypatch.setattr("shutil.which", lambda name: name in answers and f"/x/{name}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

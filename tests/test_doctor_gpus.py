@@ -7,6 +7,7 @@ NVIDIA's documentation, which each text names; a fake nvidia-smi on PATH prints 
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -590,7 +591,8 @@ told = []
 for query, variable in json.load(sys.stdin):
     if query is not None:
         open(sys.argv[1], "w").write(query)
-    os.environ["CUDA_VISIBLE_DEVICES"] = variable
+    if variable is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = variable
     devices = [str(device) for device in cl.devices(2, quiet=True)]
     checkup = cl.doctor()
     costs = {row.name: row.cost for row in checkup.findings}
@@ -600,13 +602,14 @@ print(json.dumps(told))
 """
 
 
-def go_on(folder, *states):
+def go_on(folder, *states, **environ):
     """For each state of nvidia-smi and of the variable: what the doctor says."""
     script = folder / "go_on.py"
     script.write_text(GO_ON)
     done = subprocess.run(
         [sys.executable, str(script), str(folder / "query")],
         input=json.dumps(states),
+        env=os.environ | environ,
         capture_output=True,
         text=True,
         timeout=300,
@@ -661,3 +664,34 @@ def test_a_torch_built_for_cuda_goes_on_where_the_driver_does_not_run(smi, tmp_p
     assert torch_row(survey=survey, trouble=cuda.trouble).cost == (
         "its CUDA 13.0 finds no running NVIDIA driver: the GPUs are not used"
     )
+
+
+NVML = """
+int nvmlInit(void) { return 0; }
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 11080; return 0; }
+int nvmlDeviceGetCount_v2(int *count) { *count = 2; return 0; }
+"""
+
+
+@needs_cuda_build
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
+def test_gpus_that_torch_counts_by_an_old_driver_are_not_used(tmp_path, monkeypatch):
+    (tmp_path / "nvml.c").write_text(NVML)
+    library = f"{tmp_path}/libnvidia-ml.so.1"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, f"{tmp_path}/nvml.c"], check=True
+    )
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    count = "import torch; print(torch.cuda.device_count())"
+    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", count],
+        env=os.environ | environ,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "2\n"
+    (costs,) = go_on(tmp_path, (None, None), **environ)
+    assert "the GPUs are not used" in costs["torch"]

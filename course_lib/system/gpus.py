@@ -58,19 +58,21 @@ class Survey:
 
     `complaint` is what nvidia-smi said in place of a list; `has_smi` is False where
     there is no nvidia-smi; `devices` counts the files of GPUs that a driver has made;
-    `has_card` is True where an NVIDIA GPU is on the bus, with a driver or without.
+    `has_nvml` is True where its library answers; `has_card` where an NVIDIA GPU is on
+    the bus, with a driver or without.
     """
 
     gpus: list[Gpu] = field(default_factory=list)
     complaint: str = ""
     has_smi: bool = True
     devices: int = 0
+    has_nvml: bool = False
     has_card: bool = False
 
     @property
     def has_driver(self) -> bool:
         """True if CUDA may find GPUs here, so that it is worth to ask it."""
-        return bool(self.has_smi or self.devices)
+        return bool(self.has_smi or self.devices or self.has_nvml)
 
 
 def survey(root: Path = host.ROOT) -> Survey:
@@ -88,6 +90,7 @@ def survey(root: Path = host.ROOT) -> Survey:
         _complaint(told.text) if has_smi and not gpus else "",
         has_smi=has_smi,
         devices=len([*(root / "dev").glob("nvidia[0-9]*")]),
+        has_nvml=driver_cuda() is not None,
         has_card=any(map(_is_gpu, (root / "sys/bus/pci/devices").glob("*"))),
     )
 
