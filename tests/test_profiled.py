@@ -35,7 +35,6 @@ TWO_STAGES = [
             "Memcpy PtoP (Device -> Device)",
             1400,
             100,
-            device=0,
             bytes=4096,
             fromDevice=0,
             inDevice=0,

@@ -2,6 +2,7 @@
 
 The profiler's Chrome trace tells for each kernel and copy the device, the bytes, and by
 `correlation` the call that launched it: https://github.com/pytorch/kineto
+(`libkineto/src/CuptiActivity.h`). What NCCL moves it shows as kernels, without bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from course_lib.accelerators.memory import Change, Transfer
 from course_lib.accelerators.phases import labels, watch
 from course_lib.tracing.events import Event, Trace, both_ends
-from course_lib.tracing.profiler import Span, note, phases, within
+from course_lib.tracing.profiler import RUNS, Span, collective, note, phases, within
 
 _KERNELS = ("kernel", "gpu_memset")
 
@@ -42,7 +43,7 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
         torch.cuda.memory._record_memory_history(enabled=None)
         events, transfers = read(_chrome(profiler))
         memory = held + list(memory_changes(history))
-        source = f"measured: {len(_gpus())} × {torch.cuda.get_device_name(0)}"
+        source = source_of(events, torch.cuda.get_device_name(0))
         finish(Trace(tuple(events), source, tuple(transfers), tuple(memory)))
 
 
@@ -83,14 +84,16 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
         start = (row["ts"] - zero) / 1e6
         times, args = (start, start + row["dur"] / 1e6), row["args"]
         copy = _ends(row) if row["cat"] == "gpu_memcpy" else None
-        if copy is None:
-            launch = launches.get(args.get("correlation"), row["ts"])
-            phase = within(spans, launch)
-            computing.append((f"cuda:{args['device']}", phase, times))
-        else:
+        if copy:
             moved = Transfer("copy", *copy, args.get("bytes", 0), *times)
             transfers.append(moved)
             events += both_ends(moved)
+        elif row["name"].startswith(RUNS):
+            name = collective(row["name"])
+            events.append(Event(_device(args), "communicate", name, *times))
+        else:
+            launch = launches.get(args.get("correlation"), row["ts"])
+            computing.append((_device(args), within(spans, launch), times))
     names = labels((device, phase) for device, phase, _ in computing)
     for device, phase, times in computing:
         events.append(Event(device, "compute", names[device, phase], *times))
@@ -100,14 +103,27 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
 def _ends(row) -> tuple[str, str] | None:
     """Where a copy goes from and to; None if both are the same GPU."""
     args, name = row["args"], row["name"]
-    device = f"cuda:{args['device']}"
     if "HtoD" in name:
-        return "cpu", device
+        return "cpu", _device(args)
     if "DtoH" in name:
-        return device, "cpu"
+        return _device(args), "cpu"
     if "fromDevice" in args and args["fromDevice"] != args["toDevice"]:
         return f"cuda:{args['fromDevice']}", f"cuda:{args['toDevice']}"
     return None
+
+
+def _device(args) -> str:
+    """Where a kernel or copy ran; a copy from GPU to GPU has no "device"."""
+    return f"cuda:{args['device'] if 'device' in args else args['inDevice']}"
+
+
+def source_of(events: Iterable[Event], gpu: str) -> str:
+    """How many GPUs of this name did something, and what the profiler does not tell."""
+    used = {event.rank for event in events}
+    sent = (event.name for event in events if event.kind == "communicate")
+    nccl = not all(name.startswith("copy ") for name in sent)
+    unknown = "; bytes that NCCL moved are not told" if nccl else ""
+    return f"measured: {len(used)} × {gpu}{unknown}"
 
 
 def _span(row) -> Span:

@@ -26,12 +26,14 @@ TINY = 20_000  # ns: an operator this short joins its neighbour
 _MARK = "course_lib: "  # before the name of a phase, to know it again
 CALLS = ("c10d::", "_c10d_functional::")
 RUNS = ("gloo:", "ncclDevKernel", "ncclKernel")
+RUNTIME = re.compile("cu(da)?[A-Z]")  # calls such as cudaLaunchKernel, cuLaunchKernel
 NAMES = {
     "allreduce": "all_reduce",
     "allgather": "all_gather",
     "alltoall": "all_to_all",
     "reduce_scatter": "reduce_scatter",
     "reducescatter": "reduce_scatter",
+    "reduce": "reduce",
     "broadcast": "broadcast",
     "recv": "recv",
 }
@@ -84,6 +86,9 @@ def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
             kernels.append(e)
             continue
         name, start, thread = e.name(), e.start_ns(), e.start_thread_id()
+        # no operators; their correlation_id is counted apart, and would meet another's
+        if RUNTIME.match(name):
+            continue
         if cuda:
             starts[e.correlation_id()] = start
         stop, note = start + e.duration_ns(), e.is_user_annotation()
@@ -204,7 +209,7 @@ def communication(
         end = within(awaited, run.start)
         run = run._replace(stop=min(run.stop, end.stop)) if end else run
         host = within(hosts, call.start if call else run.launch or run.start)
-        name = _collective((host or run).name)
+        name = collective((host or run).name)
         if name in MESSAGES:
             message = within(messages, run.launch or run.start)
             fields = {"bytes": message.bytes if message else 0}
@@ -260,7 +265,7 @@ def _operator(name: str) -> str:
     return "backward" if name.startswith("autograd::") else name.rpartition("::")[2]
 
 
-def _collective(name: str) -> str:
+def collective(name: str) -> str:
     """Return "all_reduce" for "c10d::allreduce_" and "ncclDevKernel_AllReduce"."""
     bare = re.sub("^(c10d::|gloo:|ncclDevKernel_|ncclKernel_)", "", name)
     bare = bare.strip("_").lower()
@@ -268,4 +273,4 @@ def _collective(name: str) -> str:
 
 
 def _is_collective(op: Op) -> bool:
-    return op.name.startswith("gloo:") and _collective(op.name) not in MESSAGES
+    return op.name.startswith("gloo:") and collective(op.name) not in MESSAGES
