@@ -13,6 +13,8 @@ from torch.nn.functional import cross_entropy
 import course_lib as cl
 from benchmarks.gpu.keeping import Findings
 from benchmarks.gpu.truth import convolutions, wide
+from course_lib.accelerators.phases import watch
+from course_lib.tracing.profiler import note
 
 
 def main(out: str) -> None:
@@ -96,12 +98,15 @@ def of_copies(findings, device, out):
 
 
 def of_several_by_the_profiler(findings, device, out):
-    """The same two as Perfetto reads them: names of copies and of NCCL's kernels."""
+    """The same two as Perfetto reads them: names of copies and of NCCL's kernels.
+
+    tests/built_traces.py made up such rows: these can take their place.
+    """
     replicas = torch.nn.DataParallel(wide().to("cuda:0"))
     x = torch.rand(512, 64, device="cuda:0")
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     replicas(x).square().mean().backward()
-    with torch.profiler.profile(activities=kinds) as profiler:
+    with torch.profiler.profile(activities=kinds) as profiler, watch(note):
         replicas(x).square().mean().backward()
         x.to("cuda:1")
         torch.cuda.synchronize()
