@@ -143,3 +143,15 @@ def test_two_real_gpus_give_a_measured_trace():
     assert {"cuda:0", "cuda:1"} == set(trace.ranks)
     (copy,) = [t for t in trace.transfers if t.target == "cuda:1"]
     assert copy.bytes == 4 * 512 * 512
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_data_parallel_on_two_real_gpus_shows_what_nccl_does():
+    one, two = cl.devices(2)
+    parallel = torch.nn.DataParallel(torch.nn.Linear(4, 4).to(one), [one, two])
+    with cl.trace() as trace:
+        parallel(torch.rand(8, 4, device=one)).sum().backward()
+    for gpu in ("cuda:0", "cuda:1"):
+        assert {"broadcast", "reduce"} <= trace.calls(gpu).keys()
+    assert trace.source.endswith("bytes that NCCL moved are not told")
