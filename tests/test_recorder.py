@@ -143,6 +143,13 @@ def test_a_collective_has_ended_when_the_backward_that_awaits_it_has():
     assert [(mark.start * 1e3, mark.stop * 1e3) for mark in found] == [(2, 5), (11, 12)]
 
 
+def test_a_kernel_of_nccl_goes_on_when_backward_has_returned():
+    kernel = op("ncclDevKernel_AllReduce_Sum_f32", 2, 9, launch=int(1.5 * MS))
+    host = op("c10d::allreduce_", 1, 2)
+    [found] = marks.communication([host, kernel], [], [], awaited=[span("", 0, 5)])
+    assert (found.start * 1e3, found.stop * 1e3) == (2, 9)
+
+
 def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
     host = op("c10d::reduce_scatter_", 0, 1)
     calls = [call(0.2, 3), call(0.4, 4)]

@@ -194,7 +194,8 @@ def communication(
 ) -> list[Mark]:
     """Return the collectives, sends and receives of a rank, by start.
 
-    What begins in one of the spans `awaited` has ended when the span does.
+    What begins in one of the spans `awaited` has ended when the span does, but for a
+    kernel: the host goes on without it.
     """
     awaited = outermost(awaited)
     hosts = outermost(op for op in ops if op.name.startswith("c10d::"))
@@ -206,7 +207,7 @@ def communication(
     for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
         # gloo's thread notes the end after it told the waiting one, which may use the
         # core meanwhile
-        end = within(awaited, run.start)
+        end = within(awaited, run.start) if run.launch is None else None
         run = run._replace(stop=min(run.stop, end.stop)) if end else run
         host = within(hosts, call.start if call else run.launch or run.start)
         name = collective((host or run).name)
