@@ -262,6 +262,7 @@ class _Launch:
             self._fail()  # what was written cannot be read
         records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
+        self._tell_where(sum(record["on_gpu"] for record in records))
         disturbed = _disturbance(records)
         self.screen.close(f"{time.monotonic() - self.began:.2f} s{disturbed}")
         return Results(
@@ -273,6 +274,12 @@ class _Launch:
             title=f"{self.title}, {self.screen.state}",
             agents=self.agents,
         )
+
+    def _tell_where(self, on_gpus):
+        """Say what so many ranks have shown by using a GPU."""
+        place = self.world_size, self.request.nodes
+        guess, seen = describe(*place), describe(*place, on_gpus=on_gpus)
+        self.title = self.screen.title = self.title.replace(guess, seen, 1)
 
     def _merged(self, records, disturbed):
         if not self.request.trace:
@@ -308,15 +315,21 @@ def _metered(records):
     return result
 
 
-def describe(world_size: int, nodes: int | None = None) -> str:
-    """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`."""
+def describe(world_size: int, nodes: int | None = None, *, on_gpus=None) -> str:
+    """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`.
+
+    `on_gpus` is how many have used a GPU; None before that is known.
+    """
     count, gpus = many(world_size, "rank"), torch.cuda.device_count()
     count += f" of {many(nodes, 'node')}" if nodes else ""
-    if gpus >= world_size:
-        return f"{count}, one GPU each"
-    why = f": {many(gpus, 'GPU')} cannot serve one per rank" if gpus else ""
     threads = host.rank_threads()
     each = "one thread" if threads == 1 else many(threads, "thread")
+    if on_gpus == world_size:
+        return f"{count}, one GPU each" if gpus >= world_size else f"{count} share GPUs"
+    if gpus >= world_size and on_gpus != 0:
+        return f"{count}, {each} each; a GPU is there for each"
+    few = 0 < gpus < world_size
+    why = f": {many(gpus, 'GPU')} cannot serve one per rank" if few else ""
     return f"{count} on the CPU, {each} each{why}"
 
 

@@ -186,6 +186,8 @@ def _call(place, fn, *, args, kwargs):
             responder.tell(responder.RAISED)  # to write how takes a moment
             raise
         responder.tell(responder.LEFT)
+        # here, since the end of a recording starts CUDA itself
+        on_gpu = "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized()
     if os.getpid() != born:
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
@@ -193,7 +195,7 @@ def _call(place, fn, *, args, kwargs):
     times = {"seconds": seconds, "starved": processes.starved([born]) - starved}
     events = recording.events if recording else None
     record = {"status": "returned", "value": value, "traffic": rank_log.traffic()}
-    return record | {"events": events, **times}
+    return record | {"events": events, "on_gpu": on_gpu, **times}
 
 
 def _recording(place, log):
