@@ -629,6 +629,7 @@ class TestOnGpus:
         assert len(results) == torch.cuda.device_count()
         assert results[0].device.type == "cpu"
         assert not torch.cuda.is_initialized()
+        assert ", one GPU each" in results.title
 
     def test_nccl_reduces_where_every_rank_has_a_gpu(self):
         def total(rank, world_size):
