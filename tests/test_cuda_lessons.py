@@ -100,6 +100,7 @@ class Machine:
         self.count = 0
         monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
         monkeypatch.setattr(selection, "machine", self)
+        monkeypatch.setattr(selection, "_touch", lambda index: None)
         monkeypatch.setattr(selection, "_real", lambda n: (["cuda"] * n, ""))
         monkeypatch.setattr(selection, "_virtual", self._virtual)
         monkeypatch.setattr(selection, "chosen", [])
