@@ -54,22 +54,43 @@ def resolve(env):
     return None
 
 
-def join(numbers):
-    """Join the process group; return the device of this rank."""
+def join(numbers, wanted=None):
+    """Join the process group, by the backend that is wanted; return the device."""
     rank, local_rank, world_size, local_world_size = numbers
     os.environ.update(zip(NAMES, map(str, numbers)))
     if local_world_size < world_size and "MASTER_ADDR" not in os.environ:
         raise SystemExit("several machines: set MASTER_ADDR to the host of rank 0")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500" if world_size > 1 else "0")
-    on_gpus = torch.cuda.device_count() >= local_world_size
-    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
-    if on_gpus:
-        torch.cuda.set_device(device)
-    elif torch.cuda.device_count():
-        print(f"rank {rank} sees too few GPUs for {local_world_size} ranks: on the CPU")
-    dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=5))
+    gpus, limit = torch.cuda.device_count(), timedelta(minutes=5)
+    seen = f"{local_world_size} ranks of this machine see {gpus}"
+    if wanted == "nccl" and not own_gpus(numbers):
+        raise SystemExit(
+            f"--backend=nccl needs a GPU for each rank, but {seen}: start fewer ranks,"
+            " or start them by srun --gpus-per-task=1"
+        )
+    backend = wanted or ("nccl" if own_gpus(numbers) else "gloo")
+    if not gpus:
+        dist.init_process_group(backend, timeout=limit)
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank % gpus)
+    torch.cuda.set_device(device)
+    if backend == "nccl":
+        dist.init_process_group(backend, timeout=limit, device_id=device)
+        return device
+    if local_rank == 0 and not wanted:
+        print(f"too few GPUs for nccl: {seen}, and use gloo", flush=True)
+    dist.init_process_group(backend, timeout=limit)
     return device
+
+
+def own_gpus(numbers):
+    """Return whether each rank has a GPU that no other rank uses."""
+    _, _, world_size, local_world_size = numbers
+    gpus, tasks = torch.cuda.device_count(), os.environ.get("SLURM_STEP_NUM_TASKS")
+    # each of srun's own tasks sees only the GPUs of that task
+    bound = "SLURM_GPUS_PER_TASK" in os.environ and tasks == str(world_size)
+    return gpus > 0 and (bound or local_world_size <= gpus)
 
 
 def who():
@@ -241,6 +262,7 @@ def main(arguments=None):
     parser.add_argument("--die-rank", type=int, default=0)
     parser.add_argument("--spawn", type=int, metavar="N", help="start N ranks here")
     parser.add_argument("--distributed", action=argparse.BooleanOptionalAction)
+    parser.add_argument("--backend", choices=["nccl", "gloo"], help="insist on it")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args(arguments)
     numbers = resolve(os.environ)
@@ -259,7 +281,7 @@ def run(args, numbers):
     if args.distributed is False and numbers and numbers[2] > 1:
         raise SystemExit(f"--no-distributed, but there are {numbers[2]} ranks")
     grouped = numbers is not None and args.distributed is not False
-    device = join(numbers) if grouped else torch.device("cpu")
+    device = join(numbers, args.backend) if grouped else torch.device("cpu")
     model, step = train(args, device)
     if who()[0] == 0:
         images, labels = load_data(None, device)
