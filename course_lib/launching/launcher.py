@@ -123,7 +123,8 @@ class _Launch:
             job["nodes"] = self.request.nodes
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host(self.request.nodes)
-        self.title = describe(self.world_size, self.request.nodes) + start_host.how
+        self.how = start_host.how
+        self.title = describe(self.world_size, self.request.nodes) + self.how
         # first, because an interrupt from here on is told on the screen
         how = {"quiet": self.quiet, "tick": self.tick}
         self.screen = Screen(self.world_size, self.title, **how)
@@ -185,6 +186,7 @@ class _Launch:
             if "code" in message:
                 self._note_end(message["rank"], message["code"], message["at"])
             elif "how" in message:
+                self.how += message["how"]
                 self.title = self.screen.title = self.title + message["how"]
             else:
                 self.watchdog.pids[message["rank"]] = message["pid"]
@@ -262,7 +264,9 @@ class _Launch:
             self._fail()  # what was written cannot be read
         records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
-        self._tell_where(sum(record["on_gpu"] for record in records))
+        used = [record["gpus"] for record in records]
+        self.title = describe(self.world_size, self.request.nodes, used) + self.how
+        self.screen.title = self.title
         disturbed = _disturbance(records)
         self.screen.close(f"{time.monotonic() - self.began:.2f} s{disturbed}")
         return Results(
@@ -274,12 +278,6 @@ class _Launch:
             title=f"{self.title}, {self.screen.state}",
             agents=self.agents,
         )
-
-    def _tell_where(self, on_gpus):
-        """Say what so many ranks have shown by using a GPU."""
-        place = self.world_size, self.request.nodes
-        guess, seen = describe(*place), describe(*place, on_gpus=on_gpus)
-        self.title = self.screen.title = self.title.replace(guess, seen, 1)
 
     def _merged(self, records, disturbed):
         if not self.request.trace:
@@ -315,22 +313,26 @@ def _metered(records):
     return result
 
 
-def describe(world_size: int, nodes: int | None = None, *, on_gpus=None) -> str:
+def describe(world_size: int, nodes: int | None = None, used=None) -> str:
     """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`.
 
-    `on_gpus` is how many have used a GPU; None before that is known.
+    `used` are the GPUs of each rank, which are known when all have ended. Before that
+    nothing is said where there are GPUs: whether to use them is the function's choice.
     """
-    count, gpus = many(world_size, "rank"), torch.cuda.device_count()
-    count += f" of {many(nodes, 'node')}" if nodes else ""
-    threads = host.rank_threads()
-    each = "one thread" if threads == 1 else many(threads, "thread")
-    if on_gpus == world_size:
-        return f"{count}, one GPU each" if gpus >= world_size else f"{count} share GPUs"
-    if gpus >= world_size and on_gpus != 0:
-        return f"{count}, {each} each; a GPU is there for each"
-    few = 0 < gpus < world_size
-    why = f": {many(gpus, 'GPU')} cannot serve one per rank" if few else ""
-    return f"{count} on the CPU, {each} each{why}"
+    count = many(world_size, "rank") + (f" of {many(nodes, 'node')}" if nodes else "")
+    if used is None and torch.cuda.device_count():
+        return count
+    busy = [gpus for gpus in used or () if gpus]
+    if not busy:
+        threads = host.rank_threads()
+        each = "one thread" if threads == 1 else many(threads, "thread")
+        return f"{count} on the CPU, {each} each"
+    gpus = len(set().union(*busy))
+    where = "one GPU" if gpus == 1 else many(gpus, "GPU")
+    if len(busy) < world_size:
+        return f"{count}, {len(busy)} of them on {where}"
+    own = gpus == world_size == sum(map(len, busy))
+    return f"{count}, one GPU each" if own and gpus > 1 else f"{count} on {where}"
 
 
 def _disturbance(records):

@@ -186,8 +186,6 @@ def _call(place, fn, *, args, kwargs):
             responder.tell(responder.RAISED)  # to write how takes a moment
             raise
         responder.tell(responder.LEFT)
-        # here, since the end of a recording starts CUDA itself
-        on_gpu = "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized()
     if os.getpid() != born:
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
@@ -195,7 +193,18 @@ def _call(place, fn, *, args, kwargs):
     times = {"seconds": seconds, "starved": processes.starved([born]) - starved}
     events = recording.events if recording else None
     record = {"status": "returned", "value": value, "traffic": rank_log.traffic()}
-    return record | {"events": events, "on_gpu": on_gpu, **times}
+    return record | {"events": events, "gpus": used_gpus(), **times}
+
+
+def used_gpus() -> list[str]:
+    """The GPUs on which this process has had tensors, by names that all ranks share."""
+    from torch import cuda
+
+    if not cuda.is_initialized():
+        return []
+    # that is not enough: the end of a recording starts CUDA itself
+    numbers = filter(cuda.max_memory_reserved, range(cuda.device_count()))
+    return [str(cuda.get_device_properties(number).uuid) for number in numbers]
 
 
 def _recording(place, log):
@@ -205,10 +214,9 @@ def _recording(place, log):
 
     from course_lib.tracing import ranks
 
-    # a fresh rank has not used its GPU yet, but will
-    on_gpus = cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     steps = None if place.trace is True else place.trace
-    return ranks.record(log, cuda=on_gpus or None, steps=steps)
+    # a fresh rank has not used a GPU yet, but may
+    return ranks.record(log, cuda=cuda.device_count() > 0, steps=steps)
 
 
 def _failure(status, error):
