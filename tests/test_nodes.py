@@ -161,9 +161,10 @@ def test_each_node_sees_gpus_of_its_own(monkeypatch, visible, own):
     assert [node["CUDA_VISIBLE_DEVICES"] for node in server.gpus([2, 1])] == own
 
 
-def test_where_gpus_do_not_suffice_nothing_is_hidden(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert server.gpus([2, 1]) == [{}, {}]
+@pytest.mark.parametrize(("gpus", "seen"), [(0, {}), (2, {"CUDA_VISIBLE_DEVICES": ""})])
+def test_where_gpus_do_not_suffice_no_node_has_one(monkeypatch, gpus, seen):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert server.gpus([2, 1]) == [seen, seen]
 
 
 def test_names_of_nodes_sort_as_their_numbers_do():

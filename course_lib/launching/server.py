@@ -248,12 +248,15 @@ def _log():
 
 
 def gpus(shares: list[int]) -> list[dict]:
-    """The variable that leaves each node its own GPUs; none if they do not suffice."""
+    """The variable that leaves each node GPUs of its own, or none if there are too few.
+
+    Of a GPU that two nodes saw, the ranks of each would believe that it is theirs.
+    """
     import torch
 
     count = torch.cuda.device_count()
     if count < sum(shares):
-        return [{} for _ in shares]
+        return [{"CUDA_VISIBLE_DEVICES": ""} if count else {} for _ in shares]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     ids = iter(visible.split(",") if visible else map(str, range(count)))
     own = (",".join(itertools.islice(ids, share)) for share in shares)
