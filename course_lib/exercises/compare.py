@@ -21,15 +21,18 @@ SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 def group(rank: int, world_size: int, *, gpus: bool = True):
     """The process group of a check, and the device of this rank, in a block.
 
-    On the CPU without `gpus`. An answer that destroys the group fails in that line.
+    On the CPU without `gpus`, and where ranks would share one: gloo cannot send CUDA
+    tensors, and an answer that sends is right everywhere or nowhere. An answer that
+    destroys the group fails in that line.
     """
-    local_rank = int(os.environ["LOCAL_RANK"])
-    on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    on_gpus &= gpus
-    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
-    if on_gpus:
+    local_rank, device = int(os.environ["LOCAL_RANK"]), torch.device("cpu")
+    own = int(os.environ["LOCAL_WORLD_SIZE"]) <= torch.cuda.device_count()
+    if gpus and own:
+        device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        dist.init_process_group("gloo")
     dist.barrier()  # an answer that does nothing may leave while another rank joins
     destroy, dist.destroy_process_group = dist.destroy_process_group, _refuse_leaving
     try:
