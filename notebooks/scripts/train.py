@@ -51,12 +51,17 @@ def train(rank, world_size, save=None):
 
 def join():
     """Join the process group and return the device of this rank."""
-    local_rank = int(os.environ["LOCAL_RANK"])
-    on_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    device = torch.device("cuda", local_rank) if on_gpus else torch.device("cpu")
-    if on_gpus:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    local_rank = int(os.environ["LOCAL_RANK"])  # its number on its machine
+    gpus = torch.cuda.device_count()
+    if not gpus:
+        dist.init_process_group("gloo")
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank % gpus)
+    torch.cuda.set_device(device)
+    if int(os.environ["LOCAL_WORLD_SIZE"]) <= gpus:
+        dist.init_process_group("nccl", device_id=device)
+    else:  # nccl refuses ranks that share a GPU
+        dist.init_process_group("gloo")
     return device
 
 

@@ -1,8 +1,6 @@
 def train(rank, world_size, model, data, epochs):
     """Without DDP: one broadcast, then one flat all-reduce per step."""
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    device = join()
     model.to(device)
     for p in model.parameters():
         dist.broadcast(p.data, src=0)

@@ -1,7 +1,5 @@
 def train(rank, world_size, model, data, epochs):
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    device = join()
     model = DDP(model.to(device))
     sampler = DistributedSampler(data)
     loader = DataLoader(data, batch_size=64 // world_size, sampler=sampler)

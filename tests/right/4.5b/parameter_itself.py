@@ -1,7 +1,5 @@
 def train_agreeing(rank, world_size, make_model, batches):
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    device = join()
     model = make_model().to(device)
     with torch.no_grad():
         for p in model.parameters():

@@ -1,9 +1,7 @@
 # hint: does the work of one process
 # same as: everyone_computes_everything.py
 def train_shuffled(rank, world_size, model, data, epochs):
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    device = join()
     model.to(device)
     sampler = DistributedSampler(data, num_replicas=1, rank=0)
     loader = DataLoader(data, batch_size=64, sampler=sampler)

@@ -1,9 +1,7 @@
 # hint: All ranks start from the mean
 # same as: start_averaged
 def train_agreeing(rank, world_size, make_model, batches):
-    on_gpus = torch.cuda.device_count() >= world_size
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    dist.init_process_group("nccl" if on_gpus else "gloo")
+    device = join()
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for images, labels in batches:
