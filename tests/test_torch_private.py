@@ -63,6 +63,7 @@ UNDOCUMENTED = {
     *("PrivateUse1", "flop_registry", "kineto_results", "linked_correlation_id"),
     *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
     *("HANDLED_TYPES", "opt_ready_stream", "_extra_dispatch_keys"),
+    *("trigger_wait", "default_device_backend_map", "backend_capability"),
 }
 
 
@@ -568,6 +569,31 @@ def groups(devs):
         assert responder.process_groups() == {dist.group.WORLD: ("0", [0])}
 
 
+def gloo_for_devices(devs):
+    """Groups find their backend by other tables, or a functional collective gives other
+    tensors: ranks cannot send what is on virtual GPUs."""
+    with alone():
+        x = torch.ones(2, device=devs[1])
+        dist.all_reduce(x)
+        assert "vgpu:gloo" in str(dist.get_backend_config())
+        mesh = dist.device_mesh.init_device_mesh("vgpu", (1,))
+        from torch.distributed.tensor import DTensor, Partial
+
+        part = DTensor.from_local(x, mesh, [Partial()])
+        assert type(part.full_tensor()) is VirtualTensor
+
+
+def random_shards(devs):
+    """DTensor asks for random numbers in another way: they are refused without a
+    sentence, or drawn."""
+    with alone():
+        mesh = dist.device_mesh.init_device_mesh("vgpu", (1,))
+        from torch.distributed.tensor import randn
+
+        with pytest.raises(NotImplementedError, match="shard by shard"):
+            randn(4, device_mesh=mesh)
+
+
 def kinds_of_work(devs):
     """Work._get_op_type has other numbers: a stall names the wrong collective."""
     with alone():
@@ -724,7 +750,7 @@ PROBES = {
             storage_keys,
         ),
         *(compiler_rules, rendezvous, store, store_of_nodes),
-        *(groups, kinds_of_work, recorded_calls),
+        *(gloo_for_devices, random_shards, groups, kinds_of_work, recorded_calls),
         assigned_buckets,
         *(
             fake_group,

@@ -22,6 +22,7 @@ from tests.capabilities import (
     optimizers,
     precision,
     random_numbers,
+    ranks,
 )
 from tests.capabilities.rows import KINDS, ROWS
 from tests.test_vgpu_operators import defined
@@ -38,6 +39,7 @@ AREAS = {
     "Optimizers": optimizers,
     "Files": files,
     "Kinds of tensors": kinds,
+    "Ranks": ranks,
 }
 PAGE = Path(__file__).parents[2] / "docs/virtual-gpus.md"
 HEAD = Path(__file__).with_name("head.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import types
 from collections import OrderedDict
 
@@ -10,6 +11,7 @@ import torch
 
 from course_lib.accelerators.memory import KINDS
 from course_lib.accelerators.vgpu.autocast import DTYPES
+from course_lib.accelerators.vgpu.ranks import refuse_random_shards
 from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.virtual import binary, machine
 
@@ -178,6 +180,7 @@ class Api:
 
     def get_rng_state(self, device=None) -> torch.Tensor:
         """The state of the random numbers, which is the CPU's."""
+        refuse_random_shards(sys._getframe(1).f_globals.get("__name__", ""))
         return torch.get_rng_state()
 
     def set_rng_state(self, state, device=None) -> None:

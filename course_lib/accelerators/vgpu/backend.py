@@ -16,6 +16,7 @@ from course_lib.accelerators.vgpu import (
     factories,
     lazy,
     pinning,
+    ranks,
     tensors,
 )
 from course_lib.accelerators.vgpu.api import Api
@@ -68,6 +69,7 @@ def install() -> None:
     serve()
     accelerator.serve(api)
     lazy.serve()
+    ranks.serve()
     torch.Event, torch.Stream = VirtualEvent, VirtualStream
     torch.Generator = VirtualGenerator
     refuse_what_crashes()

@@ -42,7 +42,7 @@ class Traits:
         self.reshapes = relabels or outs
         # lists that are written and not returned; fused optimizers only read gradients
         self.writes = [
-            position
+            (position, argument.name)
             for position, argument in enumerate(func._schema.arguments)
             if argument.alias_info is not None
             and isinstance(argument.type, torch.ListType)
@@ -179,6 +179,9 @@ def _wrapped(out, place, *, operands, traits):
         return wrap(out, block_of(storage, place)), True
     if kind is tuple or kind is list:
         return _all_wrapped(out, place, (operands, traits))
+    if hasattr(out, "trigger_wait"):
+        # a functional collective, whose tensor would wait when it is used
+        return _wrapped(out.trigger_wait(), place, operands=operands, traits=traits)
     return out, True
 
 
@@ -215,8 +218,9 @@ def charge(traits, place, *, done, operands):
     elif type(out) is tuple or type(out) is list:
         first = out[0] if out else None
         bytes = sum(each.nbytes for each in out if type(each) is torch.Tensor)
-    for position in traits.writes:
-        bytes += sum(each.nbytes for each in inner[position])
+    for position, name in traits.writes:
+        given = named[name] if name in named else inner[position]
+        bytes += sum(each.nbytes for each in given)
     if traits.picks:
         bytes *= 2
     else:
