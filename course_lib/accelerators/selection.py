@@ -9,6 +9,7 @@ from numbers import Real
 
 import torch
 
+from course_lib.accelerators import missing
 from course_lib.accelerators.hardware import find_gpu, find_link, parse_size
 from course_lib.accelerators.virtual import LAUNCH, machine
 from course_lib.display import show_errors
@@ -116,16 +117,33 @@ def _virtual(n, memory, *, how):
     return [torch.device("vgpu", index) for index in range(n)], line
 
 
+# PyTorch says by each of these that it has no CUDA
+_KINDS = (RuntimeError, AssertionError, AttributeError, TypeError, ValueError)
+
+
 def _show_errors_as_on_cuda():
     """In a notebook: tracebacks without our own lines, no memory held by an error.
 
     An error keeps its frames, and these the tensors of the step that failed: after an
-    out-of-memory the device would stay full for the next cell.
+    out-of-memory the device would stay full for the next cell. What asks for CUDA is
+    told of the virtual GPUs, in a script as well.
     """
-    show_errors(RuntimeError, _show)
+    for kind in _KINDS:
+        show_errors(kind, _show)
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print
+
+
+def _print(kind, error, trace):
+    sys.__excepthook__(kind, error, trace)
+    if advice := missing.help_devices(str(error), machine.count):
+        print(advice, file=sys.stderr)
 
 
 def _show(shell, kind, error, trace, *, tb_offset):
+    if advice := missing.help_devices(str(error), machine.count):
+        # Python 3.10 has no add_note; IPython shows this attribute there, too
+        error.__notes__ = [advice]
     _end_before_own(trace)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     while kind is torch.OutOfMemoryError and error is not None:

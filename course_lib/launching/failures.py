@@ -1,10 +1,12 @@
 """How ranks ended, which of them explains a failure, and what helps against it."""
 
+import linecache
 import os
 import signal
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from course_lib.accelerators import missing
 from course_lib.errors import LaunchError
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
@@ -50,7 +52,8 @@ _BRIEF = 160  # characters of how another rank ended
 class RankExit:
     """How one rank ended: exit code (negative: the signal), when, and what it wrote.
 
-    `place` is which local rank of which node it was, of several.
+    `place` is which local rank of which node it was, of several; `printed` the last
+    lines of its output.
     """
 
     rank: int
@@ -58,6 +61,7 @@ class RankExit:
     at: float  # seconds on the machine's monotonic clock
     record: dict = field(default_factory=dict)
     place: str = ""
+    printed: str = ""
 
     @property
     def status(self) -> str:
@@ -123,6 +127,7 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     told = {other.rank: other for other in ends if other.rank not in gone}
     others = [state for state in states if state.rank not in (end.rank, *gone)]
     lines += ["", *_others(end, told, others, name=name), *advice(_reason(end))]
+    lines += filter(None, [_about_gpus(end, len(states))])
     if end.record.get("details"):
         lines.append("The whole traceback: cl.last_error().details")
     kind = "lost" if gone else end.status
@@ -139,6 +144,16 @@ def _reason(end):
     """What the rank said of its end, for `advice`."""
     texts = [text for _, text in end.record.get("chain", [])]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
+
+
+def _about_gpus(end, ranks):
+    """What helps a rank that wanted a GPU which is not there; "" if it did not."""
+    virtual = end.record.get("virtual", 0)
+    if end.status == "exited":
+        return missing.help_exit(f"{_reason(end)}\n{end.printed}", virtual=virtual)
+    learners = [frame.file for frame in end.frames if is_learners(frame)]
+    source = "".join(linecache.getlines(learners[-1])) if learners else ""
+    return missing.help_ranks(_reason(end), ranks, source=source, virtual=virtual)
 
 
 def _gone(end, ends):

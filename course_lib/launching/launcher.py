@@ -30,6 +30,7 @@ from course_lib.tracing import meter
 # seconds that a symptom waits for its cause, and a failure for ranks that start
 _PATIENCE = 1.0
 _DISTURBED = 0.2  # of its time without a core: other programs run, too
+_LINES = 4  # of a rank's output that may say why it ended
 _MOST = 3  # times its limit a launch may take on a busy machine
 
 
@@ -231,8 +232,12 @@ class _Launch:
                 self._note_end(rank, code=1, at=time.monotonic())
         self._stop()
         self.screen.close("failed")
-        ends = list(self.ends.values())
+        ends = [self._with_output(end) for end in self.ends.values()]
         raise failures.explain(ends, states, name=self.name) from None
+
+    def _with_output(self, end):
+        rows = self.screen.texts[end.rank].rows[-_LINES:]
+        return replace(end, printed="\n".join(rows))
 
     @property
     def _who(self):

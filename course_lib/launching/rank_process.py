@@ -136,6 +136,8 @@ def _report(place, setup, body, *, result):
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # as Python does
         record = _failure("exited", end) | {"exit": code}
         code = code or 1  # to leave early is a failure, to be seen at once
     except BaseException as error:
@@ -230,8 +232,15 @@ def _failure(status, error):
         "chain": [(type(e).__qualname__, _text(e)) for e in _chain(error)],
         "frames": [place for place in places if place[0] != __file__],
         "details": "".join(traceback.format_exception(error)),
+        "virtual": _virtual_gpus(),
         "at": at,
     }
+
+
+def _virtual_gpus():
+    """How many virtual GPUs this rank has made."""
+    module = sys.modules.get("course_lib.accelerators.virtual")
+    return module.machine.count if module else 0
 
 
 def _chain(error):
