@@ -15,10 +15,9 @@ import warnings
 import pytest
 import torch
 
-from course_lib.accelerators import selection
+from course_lib.accelerators import missing, selection
 from course_lib.accelerators.virtual import machine
 from course_lib.checkup import Finding, cuda_rows, gpu_row
-from course_lib.launching import failures
 from course_lib.system import gpus, host, torch_versions
 
 A100 = "NVIDIA A100-SXM4-40GB, 40960"
@@ -568,11 +567,12 @@ def test_devices_are_virtual_where_real_ones_cannot_be_used(counted, capsys):
         "Unexpected error from cudaGetDeviceCount(). Did you run … Error 802: …",
     ],
 )
-def test_a_rank_that_cannot_use_its_gpu_says_the_way_out(text):
-    assert failures.advice(text) == [
+def test_a_rank_that_cannot_use_its_gpu_says_the_way_out(text, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert missing.help_ranks(text, 2) == (
         "CUDA cannot use a GPU here; cl.doctor() says why. Ranks run on CPUs after"
         ' os.environ["CUDA_VISIBLE_DEVICES"] = "".'
-    ]
+    )
 
 
 GO_ON = """

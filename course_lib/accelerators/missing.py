@@ -45,12 +45,24 @@ _ACCELERATOR = (
 _NOTHING = re.compile(r"'NoneType' object has no attribute '(type|index)'")
 _FILE = "Attempting to deserialize object on a CUDA device"
 _TOO_FEW = ("Duplicate GPU detected", "CUDA error: invalid device ordinal")
+# of GPUs that PyTorch counts and cannot use
+_UNUSABLE = (
+    "NVIDIA driver on your system is too old",
+    "no NVIDIA driver on your system",
+    "No CUDA GPUs are available",
+    "busy or unavailable",
+    "error from cudaGetDeviceCount",
+)
 _GPU = re.compile(r"\b(gpus?|cuda|accelerators?)\b", re.IGNORECASE)
 
 _RANKS = (
     "PyTorch finds no CUDA GPU here, so ranks compute on the CPU:"
     ' init_process_group("gloo"), and no set_device, no .cuda() or .to(rank), no'
     " device_ids."
+)
+_RANKS_UNUSABLE = (
+    "CUDA cannot use a GPU here; cl.doctor() says why. Ranks run on CPUs after"
+    ' os.environ["CUDA_VISIBLE_DEVICES"] = "".'
 )
 _RANKS_ACCELERATOR = (
     "PyTorch finds no accelerator here: call cl.devices(world_size) first in each rank,"
@@ -78,7 +90,7 @@ def help_ranks(text: str, ranks: int, *, source: str = "", virtual: int = 0) -> 
     """
     gpus = torch.cuda.device_count()
     if gpus:
-        return _shared(gpus, ranks) if gpus < ranks and _has(text, _TOO_FEW) else ""
+        return _beside_gpus(text, gpus, ranks)
     if virtual:
         return help_devices(text, virtual)
     if _FILE in text:
@@ -103,6 +115,13 @@ def help_devices(text: str, count: int) -> str:
     if _FILE in text:
         return _DEVICES_FILE.format(virtual=virtual)
     return _DEVICES.format(virtual=virtual) if _has(text, _NO_CUDA) else ""
+
+
+def _beside_gpus(text, gpus, ranks):
+    """What helps where PyTorch counts GPUs: too few of them, or none that works."""
+    if gpus < ranks and _has(text, _TOO_FEW):
+        return _shared(gpus, ranks)
+    return _RANKS_UNUSABLE if _has(text, _UNUSABLE) else ""
 
 
 def _shared(gpus, ranks):

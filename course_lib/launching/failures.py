@@ -34,14 +34,6 @@ _SPENT = (
 )
 _SHARED = ("shared memory", "Bus error")
 _ITSELF = "<--> [none]"  # gloo, of a pair that was never connected
-# torch and CUDA, where GPUs are listed that cannot be used
-_NO_CUDA = (
-    "NVIDIA driver on your system is too old",
-    "no NVIDIA driver on your system",
-    "No CUDA GPUs are available",
-    "busy or unavailable",
-    "error from cudaGetDeviceCount",
-)
 _SHM = "/dev/shm"
 _LITTLE = 1 << 20  # bytes free
 _AGAIN = {"raised": "raised the same.", "unsendable": "returned the same."}
@@ -268,14 +260,8 @@ def _stood(state, name):
 def advice(text: str) -> list[str]:
     """Lines that say what helps, for the message of an error: which place is full.
 
-    Nothing if the message tells neither of a lack of room nor of a missing connection,
-    nor of GPUs that cannot be used.
+    Nothing if the message tells neither of a lack of room nor of a missing connection.
     """
-    if any(phrase in text for phrase in _NO_CUDA):
-        return [
-            "CUDA cannot use a GPU here; cl.doctor() says why. Ranks run on CPUs after"
-            ' os.environ["CUDA_VISIBLE_DEVICES"] = "".'
-        ]
     if _ITSELF in text:
         return ["gloo does not connect a rank with itself: copy the tensor instead."]
     lacks = any(phrase in text for phrase in _SPENT)
