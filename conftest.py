@@ -40,6 +40,7 @@ _FILES = {
     "TMPDIR": "",
 }
 CHECKS = "tests/test_checks.py"
+AGAIN = "tests/test_start_methods.py"
 # seconds of CPU, roughly, of the groups that take most; of a lesson's cells ten
 LONG = {
     "tests/test_browser_lessons.py": 300,
@@ -49,6 +50,7 @@ LONG = {
     "tests/test_mutants.py": 60,
     "tests/test_browser_scenes.py": 60,
     f"{CHECKS} 5.2": 53,
+    f"{AGAIN} 5.2": 53,
     "tests/test_browser.py": 50,
     "tests/test_scripts.py": 50,
     "tests/test_handed_out.py": 40,
@@ -167,7 +169,7 @@ def group(name):
     """What one worker runs in one go: a file, of checks the answers to one exercise."""
     file, _, test = name.partition("::")
     answers = re.search(r"\[(\d\.\d[a-z]?)[-\]]", test)
-    return f"{file} {answers[1]}" if answers and file == CHECKS else file
+    return f"{file} {answers[1]}" if answers and file in (CHECKS, AGAIN) else file
 
 
 @pytest.hookimpl(optionalhook=True)

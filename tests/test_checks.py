@@ -134,8 +134,12 @@ def handed_in(notebook, given):
 
 @each(answers.right())
 def test_a_right_answer_is_right(answer, record_property):
-    found = said(answer)
     record_property("answer", answer.id)
+    assert_right(answer, said(answer))
+
+
+def assert_right(answer, found):
+    """The check finds an answer right, and says so."""
     assert found.status == "right", (
         f"the check does not find {answer.place} right ({found.status}), it said:"
         f" {found.message} {found.hint}"
@@ -145,8 +149,12 @@ def test_a_right_answer_is_right(answer, record_property):
 
 @each(answers.wrong())
 def test_a_wrong_answer_gets_its_hint(answer, record_property):
-    found = said(answer)
     record_property("answer", answer.id)
+    assert_wrong(answer, said(answer))
+
+
+def assert_wrong(answer, found):
+    """The check finds an answer wrong, with its hint, and without lines of its own."""
     assert found.status == "not yet", (
         f"the check does not find {answer.place} wrong ({found.status}), it said:"
         f" {found.message}"

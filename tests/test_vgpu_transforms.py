@@ -355,7 +355,8 @@ def test_memory_without_a_tensor_is_refused(devs, make):
 
 
 def test_a_forked_worker_refuses_tensors_of_a_device_as_on_cuda(devs):
-    loader = DataLoader(OnDevice([X.to(devs[1])] * 2), num_workers=1)
+    samples = OnDevice([X.to(devs[1])] * 2)
+    loader = DataLoader(samples, num_workers=1, multiprocessing_context="fork")
     with pytest.raises(RuntimeError) as caught:
         list(loader)
     (line,) = (line for line in str(caught.value).splitlines() if "forked" in line)

@@ -10,7 +10,6 @@ import sys
 
 import numpy
 import torch
-import torch.multiprocessing as mp
 from torch import nn, ops
 from torch.nn.functional import cross_entropy, one_hot
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -65,7 +64,7 @@ def _begin(model, images, labels):
         for parameter, gradient in zip(parameters, gradients):
             gradient[:] = parameter.grad.numpy()
 
-    child = mp.get_context("fork").Process(target=compute)
+    child = forked.FORK.Process(target=compute)
     child.start()
     child.join()
     for parameter, gradient in zip(parameters, gradients):
@@ -81,7 +80,7 @@ class _Updates(forked.Writes):
 
     def __init__(self, family, model, data):
         super().__init__(family)
-        self.model, self.lock, self.threads = model, mp.Lock(), _THREADS
+        self.model, self.lock, self.threads = model, forked.FORK.Lock(), _THREADS
         self.shape = self.weights().shape
         self.labels, self.logits, self.slope, self.used = data[1], None, None, 0
         self.known = {key: n for n, key in enumerate(_keys(data[0].flatten(1)), 1)}

@@ -14,7 +14,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
-import torch.multiprocessing as mp
 from torch.multiprocessing import reductions
 
 from course_lib.exercises import baseline
@@ -33,8 +32,9 @@ def observe(rank, world_size, answer, given):
     """What `answer(queue, count)` returns, and what is held as each batch comes."""
     family, parts = forked.Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
-    queue = mp.Queue(maxsize=3)
-    producer = mp.Process(target=_produce, args=(family, queue, parts), daemon=True)
+    queue = forked.FORK.Queue(maxsize=3)
+    start = forked.FORK.Process
+    producer = start(target=_produce, args=(family, queue, parts), daemon=True)
     with forked.watched(family, answer):
         producer.start()
         _warm_up(*parts[0])

@@ -40,6 +40,7 @@ _LONGEST = 300  # characters of an error that are kept
 _NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
 _NOTES += ("nested", "holding", "met", "writes", "locked", "asked", "awaits")
 AT_STORE, AT_WRITE = 0, 1  # where a process holds
+FORK = multiprocessing.get_context("fork")
 _sleep = time.sleep  # the answer gets another one
 
 
@@ -66,8 +67,8 @@ class Family:
         for name in (*_NOTES, *names):
             setattr(self, name, shared(MOST))
         self.counts = shared(3)  # forks, looks while holding, most at a time
-        self.turn = multiprocessing.Lock()  # several may fork at the same time
-        self.errors = multiprocessing.SimpleQueue()  # holds the first one
+        self.turn = FORK.Lock()  # several may fork at the same time
+        self.errors = FORK.SimpleQueue()  # holds the first one
         self.held = shared(1 + AT_WRITE, MOST)  # how often, at a store and a write
         self.pid[0] = os.getpid()
         os.register_at_fork(before=self._before_fork, after_in_child=self._born)
@@ -204,8 +205,10 @@ class Family:
 def watched(family: Family, answer):
     """Note in a block who naps, locks and ends, and raise `Stuck` if nobody moves.
 
-    Afterwards all processes that were forked have ended.
+    An answer that names no start method forks: from Python 3.14 on the default is
+    forkserver. Afterwards all processes that were forked have ended.
     """
+    multiprocessing.set_start_method("fork", force=True)
     replace(answer, time, "sleep", functools.partial(_nap, family))
     popen_fork.Popen.wait = _noted_limit(family, popen_fork.Popen.wait)
     popen_fork.Popen.poll = _noted_poll(family, popen_fork.Popen.poll)

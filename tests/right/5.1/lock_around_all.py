@@ -7,7 +7,7 @@ def count(shares):
             for label in share:
                 counts[label] = counts[label] + 1
 
-    workers = [mp.Process(target=add, args=(share,)) for share in shares]
+    workers = [fork.Process(target=add, args=(share,)) for share in shares]
     for worker in workers:
         worker.start()
     for worker in workers:

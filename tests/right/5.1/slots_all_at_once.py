@@ -9,7 +9,7 @@ def count(shares):
     workers = []
     for number, share in enumerate(shares):
         labels = torch.tensor(list(share))
-        workers.append(mp.Process(target=add, args=(number, labels)))
+        workers.append(fork.Process(target=add, args=(number, labels)))
         workers[-1].start()
     while any(worker.is_alive() for worker in workers):
         pass

@@ -1,5 +1,5 @@
 # mistake: A lock cannot go through a queue or to a pool. A forked process has it from
-#   the start: mp.Process(target=..., args=...).
+#   the start: fork.Process(target=..., args=...).
 def count(shares):
     lock, queue = mp.Lock(), mp.SimpleQueue()
     queue.put(lock)

@@ -1,5 +1,5 @@
 # mistake: A pool and mp.spawn send a function by its name, and one of a cell is not
-#   found by it. A forked process has it from the start: mp.Process.
+#   found by it. A forked process has it from the start: fork.Process.
 def bincount(share):
     return torch.bincount(torch.tensor(list(share)), minlength=10)
 

@@ -11,8 +11,8 @@ def train(model, data, processes):
                 optimizer.step()
 
     model.share_memory()
-    lock = mp.Lock()
-    workers = [mp.Process(target=work, args=(n,)) for n in range(processes)]
+    lock = fork.Lock()
+    workers = [fork.Process(target=work, args=(n,)) for n in range(processes)]
     for worker in workers:
         worker.start()
     for worker in workers:
