@@ -12,6 +12,7 @@ import importlib
 import io
 import json
 import linecache
+import multiprocessing
 import re
 import signal
 import time
@@ -275,13 +276,15 @@ def _frozen():
 
 @contextmanager
 def _as_in_a_rank():
-    """PyTorch's own settings: those of the check stay in its process, too."""
+    """PyTorch's and Python's own settings: those of the check stay in its process."""
+    start = multiprocessing.get_start_method(allow_none=True)
     modes = [
         overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())
     ]
     try:
         yield
     finally:
+        multiprocessing.set_start_method(start, force=True)
         for mode in reversed(modes):
             overrides._push_mode(mode)
 

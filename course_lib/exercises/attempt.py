@@ -1,7 +1,9 @@
 """An exercise, and a learner's answer to it, run in fresh ranks."""
 
 import json
+import multiprocessing
 import re
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -125,6 +127,10 @@ class _Named:
         self.body, self.func, self.__name__ = body, answer, name
 
     def __call__(self, rank, world_size, *args):
+        if sys.platform == "linux":
+            # what an answer starts without a start method is forked by every Python:
+            # from 3.14 on it would start afresh, which may take too long
+            multiprocessing.set_start_method("fork", force=True)
         return self.body(rank, world_size, self.func, *args)
 
 

@@ -24,6 +24,7 @@ def observe(rank, world_size, answer, given):
     family = forked.Family(len(shares), _WORK)
     _note_messages(family)
     with forked.watched(family, answer), _Splitting(family):
+        sys._getframe().f_trace_opcodes = True  # to Python 3.12 before tracing begins
         sys.settrace(functools.partial(_trace, family))
         value = answer(shares)
         sys.settrace(None)
@@ -62,7 +63,6 @@ def _trace(family, frame, event, _):
     """
     if not forked.of_answer(frame):
         return None
-    frame.f_trace_lines, frame.f_trace_opcodes = False, True
 
     def step(frame, event, _):
         stores = event == "opcode" and frame.f_lasti in _stores(frame.f_code)
@@ -72,6 +72,8 @@ def _trace(family, frame, event, _):
                 family.hold(forked.AT_STORE)
         return step
 
+    # from Python 3.13 on opcodes are traced only for a frame that has its function
+    frame.f_trace, frame.f_trace_lines, frame.f_trace_opcodes = step, False, True
     return step
 
 

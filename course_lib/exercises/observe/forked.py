@@ -205,10 +205,8 @@ class Family:
 def watched(family: Family, answer):
     """Note in a block who naps, locks and ends, and raise `Stuck` if nobody moves.
 
-    An answer that names no start method forks: from Python 3.14 on the default is
-    forkserver. Afterwards all processes that were forked have ended.
+    Afterwards all processes that were forked have ended.
     """
-    multiprocessing.set_start_method("fork", force=True)
     replace(answer, time, "sleep", functools.partial(_nap, family))
     popen_fork.Popen.wait = _noted_limit(family, popen_fork.Popen.wait)
     popen_fork.Popen.poll = _noted_poll(family, popen_fork.Popen.poll)
