@@ -26,7 +26,7 @@ else:
 ROOT = Path(__file__).parents[1]
 HERE = f'exec "{sys.executable}" "$@"'  # a script that is this Python
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TOP = {
     *("notebooks", "course_lib", "exercises", "solutions", "tests", "benchmarks"),
     *(

@@ -19,8 +19,9 @@ _PROJECTIONS = 8
 NEAR = 0.02  # distance of two fingerprints of one mistake, from 0 to 1
 _OTHER = 0.5  # what else was seen may differ by this
 _ALIKE = 0.25  # of what was raised: other names in one message
-# by Python 3.14, in place of what others say
+# what Python 3.14 says in place of earlier words, and what it says beside them
 _NOT_FOUND = re.compile(r"it's not found as (\w+)\.(\w+)")
+_WITHIN = re.compile(r"^when serializing .*", re.MULTILINE)
 
 
 def features(value):
@@ -83,7 +84,7 @@ def _is_number(value):
 
 def words(message: str) -> list[str]:
     """The words of an error's message, each once, numbers and addresses alike."""
-    message = re.sub(r"0x[0-9a-f]+", "", message)
+    message = _WITHIN.sub("", re.sub(r"0x[0-9a-f]+", "", message))
     message = _NOT_FOUND.sub(r"attribute lookup \2 on \1 failed", message)
     return sorted(set(re.findall(r"[A-Za-z_]+", message)))
 
