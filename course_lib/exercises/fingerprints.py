@@ -86,6 +86,7 @@ def words(message: str) -> list[str]:
     """The words of an error's message, each once, numbers and addresses alike."""
     message = _WITHIN.sub("", re.sub(r"0x[0-9a-f]+", "", message))
     message = _NOT_FOUND.sub(r"attribute lookup \2 on \1 failed", message)
+    message = message.replace("float division", "division")
     return sorted(set(re.findall(r"[A-Za-z_]+", message)))
 
 

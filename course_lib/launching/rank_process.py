@@ -132,6 +132,7 @@ def _report(place, setup, body, *, result):
         _surround(place, surroundings)
         # for processes that start afresh; without /proc they cannot have it
         os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
+        os.environ["COURSE_LIB_SETUP"] = getattr(setup, "name", "")
         fn, args, kwargs = _unpack(body, surroundings["devices"])
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:

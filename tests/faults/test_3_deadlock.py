@@ -287,9 +287,9 @@ def test_processes_that_a_rank_started_are_shown_below_it(kernel):
     lock.acquire()  # and never gives it back
 
 def train(rank, world_size):
-    lock = torch.multiprocessing.Lock()
-    adds = torch.multiprocessing.Process
-    processes = [adds(target=add, args=(lock,)) for _ in range(3)]
+    fork = torch.multiprocessing.get_context("fork")
+    lock = fork.Lock()
+    processes = [fork.Process(target=add, args=(lock,)) for _ in range(3)]
     for process in processes:
         process.start()
     now()
