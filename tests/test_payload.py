@@ -2,11 +2,13 @@
 
 import functools
 import io
+import linecache
 import pickle
 import runpy
 import sys
 import threading
 import types
+from multiprocessing import connection
 
 import cloudpickle
 import pytest
@@ -142,13 +144,21 @@ def test_a_process_that_starts_afresh_finds_by_name_what_travelled(
     exec(NOTEBOOK, vars(notebook))
     with open(tmp_path / "call", "w+b") as file:
         payload.pack(Request(notebook.train, (), {}, [], 2, False, None), file=file)
-    monkeypatch.setenv("COURSE_LIB_CALL", str(tmp_path / "call"))
+    cell = {"<cell>": (5, None, ["x = 1\n"], "<cell>")}
+    (tmp_path / "setup").write_bytes(pickle.dumps({"sources": cell}))
+    for name in ("call", "setup"):
+        monkeypatch.setenv(f"COURSE_LIB_{name.upper()}", str(tmp_path / name))
+    monkeypatch.setattr(linecache, "cache", {})
+    monkeypatch.setattr(connection, "arbitrary_address", connection.arbitrary_address)
     name = "course_lib.launching.mp_main"
     # as multiprocessing does it
     main = runpy.run_module(name, run_name="__mp_main__", alter_sys=True)
     assert main["train"].__globals__["count"] == 0
     assert [main["train"](0, 2, None), main["bump"]()] == [1, 2]
     assert main["__spec__"].name == name  # for processes that this one starts
+    assert linecache.getline("<cell>", 1) == "x = 1\n"
+    if sys.platform == "linux":
+        assert connection.arbitrary_address("AF_UNIX")[0] == "\0"  # it is no file
 
 
 def test_a_function_that_comes_back_leaves_the_variables_of_the_notebook(travelled):

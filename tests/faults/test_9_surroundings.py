@@ -29,7 +29,7 @@ def dice():
     return hash((torch.get_rng_state().numpy().tobytes(), random.getstate(),
                  numpy.random.get_state()[1].tobytes()))
 
-ours = ["MASTER_PORT", "COURSE_LIB_CALL"]
+ours = ["MASTER_PORT", "COURSE_LIB_CALL", "COURSE_LIB_SETUP"]
 threads = torch.get_num_threads()"""
 NEXT = "list(cl.launch(state, world_size=2))"
 
