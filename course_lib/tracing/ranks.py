@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from bisect import bisect_left
@@ -22,6 +23,7 @@ from course_lib.tracing.profiler import Span
 
 LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
 SECONDS = 10.0  # of recording; the next training step after that is not recorded
+_PATIENCE = 1.0  # seconds for calls that nobody waits for
 _ANEW = (
     2  # times that a recording without a useful step begins anew, as after compiling
 )
@@ -94,6 +96,8 @@ class Recording:
     def halt(self) -> None:
         """End the profiler; it must run between two steps, not inside an operator."""
         if self.since and self.until is None and _profiler_enabled():
+            if sys.exc_info()[0] is None:  # else its calls may never end
+                _settle()
             self.profile.__exit__(None, None, None)
             self.until = time.time_ns()
 
@@ -188,6 +192,19 @@ class Recording:
 
     def _begin(self, step):
         self.begin = f"training step {step}", self.since
+
+
+def _settle():
+    """Wait until gloo's threads have noted the ends of calls that somebody waited for.
+
+    They do so after they have told who waits, and torch 2.11 forgets a call without.
+    """
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        calls = flight_recorder.read(flight_recorder.entries())
+        if all(call.done for call in calls if call.backend == "gloo"):
+            return
+        time.sleep(0)  # lets them have the core
 
 
 def _start(event) -> int:
