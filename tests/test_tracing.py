@@ -201,6 +201,13 @@ def test_a_trace_without_devices_says_what_to_call(virtual, monkeypatch):
         pass
 
 
+def test_without_devices_there_is_nothing_to_wait_for(virtual, monkeypatch):
+    monkeypatch.setattr(machine, "count", 0)
+    torch.vgpu.synchronize()  # as the profiler of torch 2.11 does at its end
+    with pytest.raises(RuntimeError, match="there are 0 virtual GPUs"):
+        torch.vgpu.synchronize(0)
+
+
 def test_devices_are_not_chosen_inside_of_a_trace(devs, virtual):
     with trace() as result:
         with pytest.raises(UsageError, match="inside of `with trace"):
