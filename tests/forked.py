@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from concurrent.futures import thread
 from pathlib import Path
 from unittest import mock
 
@@ -343,6 +344,8 @@ def fork_graders() -> None:
             os.setsid()
             self.control.close()
             os.environ.update(self.environment)
+            # a thread of a pool has forked: what comes of it would wait for itself
+            thread._threads_queues.clear()
             job = {"owner": self.owner, "arguments": self.arguments}
             _fork_graders(job, theirs.detach(), self.log.fileno())
         return Child(pid)
