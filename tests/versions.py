@@ -18,6 +18,8 @@ from xml.etree import ElementTree
 
 from packaging.requirements import Requirement
 
+from course_lib.system.torch_versions import supported
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/torch_private.md"
 HEADS = ("torch", "Python", "date", "probes", "passed", "failed", "skipped")
@@ -57,10 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def ends() -> list[str]:
     """The oldest torch that the project takes, and the one that is pinned here."""
-    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-    [line] = [line for line in lines if line.strip().startswith('"torch>=')]
-    oldest = re.search(r">=(\d+\.\d+)", line)[1]
-    return [f"{oldest}.0", pinned()]
+    major, minor = supported().low
+    return [f"{major}.{minor}.0", pinned()]
 
 
 def pinned() -> str:

@@ -110,10 +110,17 @@ def of_several_by_the_profiler(findings, device, out):
         replicas(x).square().mean().backward()
         x.to("cuda:1")
         torch.cuda.synchronize()
-    path = Path(out, "several.json")
-    profiler.export_chrome_trace(str(path))
-    Path(out, "several.json.gz").write_bytes(gzip.compress(path.read_bytes()))
-    path.unlink()
+    keep_profile(profiler, Path(out, "several.json.gz"))
+
+
+def keep_profile(profiler, place: Path) -> list[dict]:
+    """Write the profiler's file, compressed; its events."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        text = path.read_bytes()
+    place.write_bytes(gzip.compress(text))
+    return json.loads(text)["traceEvents"]
 
 
 def of_the_profiler(findings, device, out):
@@ -130,11 +137,7 @@ def of_the_profiler(findings, device, out):
             profiler.step()
         if device == "cuda":
             torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "trace.json")
-        profiler.export_chrome_trace(str(path))
-        Path(out, "profile.json.gz").write_bytes(gzip.compress(path.read_bytes()))
-        rows = json.loads(path.read_text())["traceEvents"]
+    rows = keep_profile(profiler, Path(out, "profile.json.gz"))
     kinds = {}
     for row in rows:
         kinds.setdefault(row.get("cat"), row)

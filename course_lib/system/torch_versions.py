@@ -35,11 +35,11 @@ class Range:
 
     def is_old(self, version: str) -> bool:
         """True for a version below the range; its `+cu130` and `a0` do not count."""
-        return _numbers(version) < self.low
+        return numbers(version) < self.low
 
     def is_new(self, version: str) -> bool:
         """True for a version above the range."""
-        return _numbers(version)[: len(self.high)] >= self.high
+        return numbers(version)[: len(self.high)] >= self.high
 
 
 def supported() -> Range | None:
@@ -62,10 +62,10 @@ def parse(requirements: list[str]) -> Range | None:
     ends = dict(re.findall(r"(>=|<)\s*([\d.]+)", next(lines, "")))
     if ends.keys() != {">=", "<"}:
         return None
-    return Range(_numbers(ends[">="]), _numbers(ends["<"]))
+    return Range(numbers(ends[">="]), numbers(ends["<"]))
 
 
-def _numbers(version):
+def numbers(version: str) -> tuple[int, ...]:
     """`2.11.0a0+git` as (2, 11, 0)."""
     return tuple(map(int, re.match(r"\d+(?:\.\d+)*", version)[0].split(".")))
 

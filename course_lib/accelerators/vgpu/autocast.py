@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from course_lib.accelerators.hardware import read_table
+from course_lib.system.torch_versions import numbers
 
 KEY = "AutocastPrivateUse1"
 DTYPES = [torch.float16, torch.bfloat16]
@@ -40,13 +41,8 @@ def policies() -> list[tuple[str, str]]:
 def _holds(versions):
     """Whether this torch is among those that ">=2.12" or "<2.13" means, "" all."""
     bound = versions.lstrip("<>=")
-    older = bool(bound) and _minor(torch.__version__) < _minor(bound)
+    older = bool(bound) and numbers(torch.__version__)[:2] < numbers(bound)
     return older if versions.startswith("<") else not older
-
-
-def _minor(version):
-    major, minor, *_ = str(version).split(".")
-    return int(major), int(minor)
 
 
 def _overload(name):
