@@ -110,7 +110,7 @@ def _build(build, survey, cuda):
         return "", ""
     found = re.search(r"too old \(found version (\d+)\)", cuda.trouble)
     if found:
-        major, minor = int(found[1]) // 1000, int(found[1]) % 1000 // 10
+        major, minor = gpus.cuda_version(int(found[1]))
         cost = f"built for CUDA {build}, the NVIDIA driver runs up to {major}.{minor}"
         return f"{cost}: {_UNUSED}", f"a newer driver, or a torch for CUDA {major}"
     if "no NVIDIA driver" in cuda.trouble:

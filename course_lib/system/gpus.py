@@ -211,7 +211,12 @@ def driver_cuda() -> tuple[int, int] | None:
         library.nvmlShutdown()
     except (OSError, AttributeError):
         return None
-    return None if failed else (number.value // 1000, number.value % 1000 // 10)
+    return None if failed else cuda_version(number.value)
+
+
+def cuda_version(number: int) -> tuple[int, int]:
+    """The version that NVIDIA writes as one number: 12020 is (12, 2)."""
+    return number // 1000, number % 1000 // 10
 
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
