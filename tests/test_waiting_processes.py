@@ -1,0 +1,80 @@
+"""Processes of an answer stay while the rank waits for a short time only.
+
+Looks are counted here, not seconds: whether a wrong answer would pass without them
+depends on how fast a machine is.
+"""
+
+import multiprocessing
+import os
+
+import pytest
+
+from course_lib.exercises.observe import e5_1, e5_3, forked
+
+FORK = multiprocessing.get_context("fork")
+SHORT, LONG = "takes a nap", "waits for ever"
+
+
+def first_message(family):
+    e5_1._note_messages(family)
+    family.own = 1  # the first process that the rank has forked
+    mine, other = FORK.Pipe()
+    mine.send("a share")
+    assert other.recv() == "a share"
+
+
+def first_batch(family):
+    e5_3.signal.pause = lambda: None
+    queue = FORK.SimpleQueue()
+    e5_3._produce(family, queue, e5_3.batches(1, 0, 4))
+    assert not queue.empty()
+
+
+def end_of_a_process(family):
+    forked._told(family, lambda: None)
+
+
+def looks_until(pipe, moment, rank, ended):
+    """How often a process looks at the rank before a moment, in a fork."""
+    count = 0
+
+    def look(_):
+        nonlocal count
+        count += 1
+
+    forked._sleep = look
+    family = forked.Family(0, e5_1._WORK)
+    family.pid[0] = ended  # stands still, whatever this machine does
+    family.napping[0] = rank == SHORT
+    moment(family)
+    pipe.send(count)
+
+
+def looks(moment, rank):
+    still = os.fork()
+    if still == 0:
+        os._exit(0)
+    # gone, and not waited for: it moves no more
+    os.waitid(os.P_PID, still, os.WEXITED | os.WNOWAIT)
+    mine, other = FORK.Pipe()
+    process = FORK.Process(target=looks_until, args=(other, moment, rank, still))
+    process.start()
+    other.close()
+    try:
+        return mine.recv()
+    finally:
+        process.join()
+        os.waitpid(still, 0)
+
+
+@pytest.mark.parametrize(
+    ("moment", "most"),
+    [
+        (first_message, e5_1._LATE),
+        (first_batch, e5_3._LATE),
+        (end_of_a_process, forked._LAST),
+    ],
+)
+def test_a_process_stays_while_the_rank_takes_a_nap(moment, most):
+    assert looks(moment, SHORT) == most
+    assert looks(moment, LONG) == forked._CALM
