@@ -4,28 +4,24 @@ Looks are counted here, not seconds: whether a wrong answer would pass without t
 depends on how fast a machine is.
 """
 
-import multiprocessing
-import os
-
 import pytest
 
 from course_lib.exercises.observe import e5_1, e5_3, forked
 
-FORK = multiprocessing.get_context("fork")
-SHORT, LONG = "takes a nap", "waits for ever"
+GONE = 1 << 22  # no process has this number: it does not move, on any machine
 
 
 def first_message(family):
     e5_1._note_messages(family)
     family.own = 1  # the first process that the rank has forked
-    mine, other = FORK.Pipe()
+    mine, other = forked.FORK.Pipe()
     mine.send("a share")
     assert other.recv() == "a share"
 
 
 def first_batch(family):
     e5_3.signal.pause = lambda: None
-    queue = FORK.SimpleQueue()
+    queue = forked.FORK.SimpleQueue()
     e5_3._produce(family, queue, e5_3.batches(1, 0, 4))
     assert not queue.empty()
 
@@ -34,8 +30,8 @@ def end_of_a_process(family):
     forked._told(family, lambda: None)
 
 
-def looks_until(pipe, moment, rank, ended):
-    """How often a process looks at the rank before a moment, in a fork."""
+def tell_looks(pipe, moment, naps):
+    """Send how often a process looks at the rank before a moment; in a fork."""
     count = 0
 
     def look(_):
@@ -44,27 +40,21 @@ def looks_until(pipe, moment, rank, ended):
 
     forked._sleep = look
     family = forked.Family(0, e5_1._WORK)
-    family.pid[0] = ended  # stands still, whatever this machine does
-    family.napping[0] = rank == SHORT
+    family.pid[0] = GONE
+    family.napping[0] = naps
     moment(family)
     pipe.send(count)
 
 
-def looks(moment, rank):
-    still = os.fork()
-    if still == 0:
-        os._exit(0)
-    # gone, and not waited for: it moves no more
-    os.waitid(os.P_PID, still, os.WEXITED | os.WNOWAIT)
-    mine, other = FORK.Pipe()
-    process = FORK.Process(target=looks_until, args=(other, moment, rank, still))
+def looks(moment, *, naps):
+    mine, other = forked.FORK.Pipe()
+    process = forked.FORK.Process(target=tell_looks, args=(other, moment, naps))
     process.start()
     other.close()
     try:
         return mine.recv()
     finally:
         process.join()
-        os.waitpid(still, 0)
 
 
 @pytest.mark.parametrize(
@@ -76,5 +66,5 @@ def looks(moment, rank):
     ],
 )
 def test_a_process_stays_while_the_rank_takes_a_nap(moment, most):
-    assert looks(moment, SHORT) == most
-    assert looks(moment, LONG) == forked._CALM
+    assert looks(moment, naps=True) == most
+    assert looks(moment, naps=False) == forked._CALM
