@@ -185,6 +185,15 @@ def test_ranks_that_outnumber_the_gpus_are_told_how_many_there_are(gpus, text):
     assert missing.help_ranks(text, 2) == ""
 
 
+def test_gloo_s_refusal_to_send_a_cuda_tensor_is_explained_beside_gpus_alone(gpus):
+    # benchmarks/gpu/recorded/H200.json: torch.distributed.pipelining, two on one GPU
+    text = "gloo/transport/tcp/pair.cc:339] writev [127.0.0.1]:34704: Bad address"
+    gpus(1)
+    assert "send x.cpu()" in missing.help_ranks(text, 2)
+    gpus(0)
+    assert missing.help_ranks(text, 2) == ""
+
+
 def test_nothing_of_an_accelerator_is_told_of_by_the_program_around_it(gpus):
     gpus(0)
     text = "'NoneType' object has no attribute 'type'"

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 import course_lib as cl
+from benchmarks.gpu import sharing
 from benchmarks.gpu.keeping import Findings, seconds
 from benchmarks.gpu.machine import ask_doctor
 
@@ -171,6 +172,17 @@ def one_collective(rank, world_size, name):
         own = torch.empty(4, device="cuda")
         dist.all_to_all_single(own, ones)
         return own.tolist()
+    elif name == "all_to_all of a list":
+        parts = [torch.empty(2, device="cuda") for _ in range(world_size)]
+        dist.all_to_all(parts, list(ones.chunk(world_size)))
+        return torch.cat(parts).tolist()
+    elif name == "isend and irecv":
+        own = torch.empty(4, device="cuda")
+        swap = (dist.P2POp(dist.isend, ones, 1 - rank),)
+        swap += (dist.P2POp(dist.irecv, own, 1 - rank),)
+        for work in dist.batch_isend_irecv(list(swap)):
+            work.wait()
+        return own.tolist()
     elif name == "send":
         (dist.send if rank == 0 else dist.recv)(ones, 1 - rank)
     elif name == "barrier":
@@ -299,7 +311,7 @@ def waits(rank, world_size):
 
 
 _COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
-_COLLECTIVES += ("send", "barrier")
+_COLLECTIVES += ("all_to_all of a list", "isend and irecv", "send", "barrier")
 DEBUG = {"NCCL_DEBUG": "INFO"}
 CASES = [
     ("first launch, no CUDA", plain, 1, {}),
@@ -321,6 +333,7 @@ CASES = [
         )
         for name in _COLLECTIVES
     ),
+    *sharing.cases(),
     ("nccl, two ranks on one GPU", two_on_one, 2, {"timeout": 30}),
     ("raises", raises, 1, {}),
     ("raises beside a waiting rank", raises_beside, 2, {"timeout": 30}),

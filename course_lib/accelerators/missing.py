@@ -44,6 +44,8 @@ _ACCELERATOR = (
 )
 _NOTHING = re.compile(r"'NoneType' object has no attribute '(type|index)'")
 _FILE = "Attempting to deserialize object on a CUDA device"
+# gloo's words when it is to send or receive a CUDA tensor
+_BAD_ADDRESS = "Bad address"
 _TOO_FEW = ("Duplicate GPU detected", "CUDA error: invalid device ordinal")
 # of GPUs that PyTorch counts and cannot use
 _UNUSABLE = (
@@ -59,6 +61,10 @@ _RANKS = (
     "PyTorch finds no CUDA GPU here, so ranks compute on the CPU:"
     ' init_process_group("gloo"), and no set_device, no .cuda() or .to(rank), no'
     " device_ids."
+)
+_RANKS_SEND = (
+    "gloo takes CUDA tensors in collectives, and not in send or recv: send x.cpu(), or"
+    " give each rank a GPU and use nccl."
 )
 _RANKS_UNUSABLE = (
     "CUDA cannot use a GPU here; cl.doctor() says why. Ranks run on CPUs after"
@@ -118,9 +124,11 @@ def help_devices(text: str, count: int) -> str:
 
 
 def _beside_gpus(text, gpus, ranks):
-    """What helps where PyTorch counts GPUs: too few of them, or none that works."""
+    """What helps beside GPUs: too few of them, a shared one, or none that works."""
     if gpus < ranks and _has(text, _TOO_FEW):
         return _shared(gpus, ranks)
+    if _BAD_ADDRESS in text:
+        return _RANKS_SEND
     return _RANKS_UNUSABLE if _has(text, _UNUSABLE) else ""
 
 
