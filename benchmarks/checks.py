@@ -1,11 +1,12 @@
 """What checks say of answers that were written without having seen them, and when.
 
-`tests/unseen/` has, for each exercise, right and wrong answers from people who knew the
-text of the task alone; a wrong one came with the line or quantity in which it differs.
-Whether a hint fits, which is whether it names that, people have judged: `judged.json`
-has for each answer which sections and hints of the check's texts they have read, by
-their names: who mends a sentence asks nobody again. What nobody has read counts as a
-hint that does not fit, and is listed.
+Each exercise has in its folder in tests/exercises/, in `unseen.toml`, right and wrong
+answers from people who knew the text of the task alone; a wrong one came with the line
+or quantity in which it differs. Whether a hint fits, which is whether it names that,
+people have judged: `judged.json` has for
+each answer which sections and hints of the check's texts they have read, by their
+names: who mends a sentence asks nobody again. What nobody has read counts as a hint
+that does not fit, and is listed.
 """
 
 import datetime
@@ -29,7 +30,7 @@ import torch
 
 from benchmarks import report
 from course_lib.authoring.code import plain
-from course_lib.exercises import attempt, fingerprints, texts
+from course_lib.exercises import attempt, fingerprints, folders
 from course_lib.exercises.checking import exercises
 from tests import answers
 from tests.checking import (
@@ -41,10 +42,7 @@ from tests.checking import (
 )
 from tests.kernels import Kernel, error
 
-UNSEEN = report.ROOT / "tests/unseen"
-JUDGED = UNSEEN / "judged.json"
 KEPT = report.ROOT / "benchmarks/checks.json"
-_FOLDERS = ("judge", "observe")
 _LIMIT = 10  # seconds for ranks that wait for each other
 _HEADS = ["exercise", "accepted", "refused", "fitting hints", "new kernel", "again"]
 _TESTS = (
@@ -82,15 +80,13 @@ def digest(exercise: str) -> str:
 
     How its hints were judged counts, too: that is a number of the row.
     """
-    module = f"e{exercise.replace('.', '_')}.py"
-    judged = json.loads(JUDGED.read_text(encoding="utf-8"))
     parts = [
-        report.digest(f"course_lib/exercises/{one}/{module}" for one in _FOLDERS),
-        {name: [*section] for name, section in texts.read(exercise).items()},
+        report.digest([f"course_lib/exercises/{folders.name(exercise)}/*.py"]),
+        {name: [*section] for name, section in folders.texts(exercise).items()},
         [{**row, "hint": ""} for row in fingerprints.known(exercise)],
         sorted((one.id, _code(one.source)) for one in _stored(exercise)),
         {name: _code(row["source"]) for name, row in _unseen(exercise)},
-        {name: row for name, row in judged.items() if name.split()[0] == exercise},
+        answers.judged(exercise),
     ]
     told = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -240,12 +236,12 @@ def asked(exercise: str) -> tuple[dict, dict]:
 @contextmanager
 def _named_texts():
     """Each text that a check may say has its name before it, in a block."""
-    read, known = texts.read, fingerprints.known
+    read, known = folders.texts, fingerprints.known
     failures = {
         kind: {name: f"⟦{name}⟧{hint}" for name, hint in rows.items()}
         for kind, rows in attempt._HINTS.items()
     }
-    named = mock.patch.object(texts, "read", lambda task: _sections(read(task)))
+    named = mock.patch.object(folders, "texts", lambda task: _sections(read(task)))
     mistakes = mock.patch.object(fingerprints, "known", lambda task: _rows(known(task)))
     with named, mistakes, mock.patch.object(attempt, "_HINTS", failures):
         yield
@@ -291,8 +287,7 @@ def _read(found) -> str:
 
 def fits(exercise: str, name: str, told: Told) -> bool:
     """True if people have read this hint and found that it names what differs."""
-    judged = json.loads(JUDGED.read_text(encoding="utf-8"))
-    return judged.get(f"{exercise} {name}", {}).get(told.reason, False)
+    return answers.judged(exercise).get(name, {}).get(told.reason, False)
 
 
 def seconds(exercise: str) -> tuple[float, float]:

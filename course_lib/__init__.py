@@ -89,10 +89,10 @@ def __dir__():
 
 def _server():
     """What starts the fork server, told of the checks to import ahead."""
-    from course_lib.exercises import observe
+    from course_lib.exercises import folders
     from course_lib.launching import server
 
-    server.set_preload(observe.names())
+    server.set_preload(folders.observing())
     return server
 
 

@@ -2,7 +2,7 @@
 
 Solutions are released by nbgrader and compared with exercises/. Then both graders get
 the same notebooks: each solution, each exercise as it is handed out, and mixtures of
-the answers in tests/right and tests/wrong. Exit status: 1 if anything differs, 2 if it
+the answers in tests/exercises. Exit status: 1 if anything differs, 2 if it
 could not be found out. With `--save` the points are kept in tests/tables/.
 """
 

@@ -1,14 +1,16 @@
 """Right and wrong answers to the exercises, as data.
 
-An answer is a file in `right/` or `wrong/`, or a row of `wrong/*/rows.toml`: a short
-`source`, or a `right` answer of which a few lines are changed. A wrong one has the hint
-that it must get: `mistake` is the whole hint, which the check gives to whatever leaves
-the same fingerprint (`make mistakes` keeps it); `hint` is one that the check gives by
-itself: `[late backward]` names the text that it is, or words of it. `same as` marks the
-same mistake in another dress, `slow` gives the seconds of one whose ranks wait for each
-other, or compute, until their time is up.
+Those to 4.1 are in `exercises/e4_1/`. An answer is a file in its `right/` or `wrong/`,
+or a row of `wrong/rows.toml`: a short `source`, or a `right` answer of which a few
+lines are changed. A wrong one has the hint that it must get: `mistake` is the whole
+hint, which the check gives to whatever leaves the same fingerprint (`make mistakes`
+keeps it); `hint` is one that the check gives by itself: `[late backward]` names the
+text that it is, or words of it. `same as` marks the same mistake in another dress,
+`slow` gives the seconds of one whose ranks wait for each other, or compute, until their
+time is up.
 """
 
+import json
 import os
 import re
 import sys
@@ -18,12 +20,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from course_lib.exercises import folders
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # comes with pytest there
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "exercises"
 # `EVERY_CASE=1`, as for the table of checks, decides all answers with all seeds, and
 # judges more values; `make proof` takes a share of these
 EVERY = bool(os.environ.get("EVERY_CASE"))
@@ -56,14 +60,14 @@ class Answer:
 @cache
 def right() -> list[Answer]:
     """The right answers, by exercise and name."""
-    return [_from_file(path) for path in sorted(HERE.glob("right/*/*.py"))]
+    return [_from_file(path) for path in sorted(HERE.glob("*/right/*.py"))]
 
 
 @cache
 def wrong() -> list[Answer]:
     """The wrong answers, by exercise and name."""
-    files = [_from_file(path) for path in HERE.glob("wrong/*/*.py")]
-    rows = [row for path in HERE.glob("wrong/*/rows.toml") for row in _rows(path)]
+    files = [_from_file(path) for path in HERE.glob("*/wrong/*.py")]
+    rows = [row for path in HERE.glob("*/wrong/rows.toml") for row in _rows(path)]
     return sorted(files + rows, key=lambda answer: (answer.exercise, answer.name))
 
 
@@ -92,20 +96,40 @@ def unseen(exercise: str) -> dict[str, dict]:
     Under `undecided` are those that came as wrong ones, and why the text allows them.
     Of a new exercise there may be none yet.
     """
-    path = HERE / f"unseen/{exercise}.toml"
+    path = folder(exercise) / "unseen.toml"
     rows = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {"right": {}, "wrong": {}} | rows
 
 
+def judged(exercise: str) -> dict[str, list]:
+    """Which hints to its unseen answers people have read, and whether they fit."""
+    path = folder(exercise) / "judged.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def folder(exercise: str) -> Path:
+    """Where the answers to an exercise are."""
+    return HERE / folders.name(exercise)
+
+
+def _exercise(path):
+    """The exercise of a file in its `right/` or `wrong/`."""
+    return path.parents[1].name[1:].replace("_", ".")
+
+
+def _place(path):
+    return str(path.relative_to(HERE.parents[1]))
+
+
 def _from_file(path):
-    place, source = str(path.relative_to(HERE.parent)), path.read_text()
+    place, source = _place(path), path.read_text()
     mistake, slow = _header(source, "mistake"), _header(source, "slow")
     hint = mistake or _header(source, "hint")
     assert hint or "wrong" not in path.parts, (
         f"{place} has no line `# mistake: ` with a hint for it; write one at its head"
     )
     return Answer(
-        exercise=path.parent.name,
+        exercise=_exercise(path),
         name=path.stem,
         source=source,
         place=place,
@@ -123,10 +147,10 @@ def _header(source, name):
 
 
 def _rows(path):
-    place = path.relative_to(HERE.parent)
+    place = _place(path)
     for name, row in tomllib.loads(path.read_text()).items():
         yield Answer(
-            exercise=path.parent.name,
+            exercise=_exercise(path),
             name=name,
             source=row.get("source") or _edited(path, name, row),
             place=f"{place}, [{name}]",
@@ -139,8 +163,8 @@ def _rows(path):
 
 def _edited(path, name, row):
     """The right answer that a row names, with its changes."""
-    source = (HERE / "right" / path.parent.name / f"{row['right']}.py").read_text()
-    return edited(source, row, f"{path.relative_to(HERE.parent)}, [{name}]")
+    source = (path.parents[1] / f"right/{row['right']}.py").read_text()
+    return edited(source, row, f"{_place(path)}, [{name}]")
 
 
 def edited(source: str, row: dict, place: str) -> str:

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from course_lib import _HOMES, scenes
+from course_lib.exercises import folders
 from tests import layers
 
 ROOT = Path(__file__).parents[1]
 CODE = ("course_lib", "tests", "benchmarks")
+CHECKS, ANSWERS = "course_lib/exercises", "tests/exercises"
 # what a test may read by name
 NAMED = (
     *("notebooks", "exercises", "solutions", "benchmarks", ".ci", "environment.yml"),
@@ -100,18 +102,17 @@ def needs(item) -> frozenset[str]:
         return of_file(name)
     own = {answer.place.partition(",")[0], name, "tests/answers.py"}
     own |= _checking(answer.exercise)
-    own |= _below(f"tests/right/{answer.exercise}") if "rows" in answer.place else set()
+    if "rows" in answer.place:
+        own |= _below(f"{ANSWERS}/{folders.name(answer.exercise)}/right")
     return frozenset(own | {"tests/checking.py"} | package())
 
 
 def _checking(exercise):
     """What decides an exercise, of its own and of others: modules, texts, mistakes."""
-    name, home = exercise.replace(".", "_"), "course_lib/exercises"
-    closures = [_closure(f"{home}/{part}/e{name}.py") for part in ("judge", "observe")]
-    files = set().union(*closures, _below(f"{home}/mistakes/{exercise}.json"))
-    for judge in filter(re.compile(r".*/judge/e\d").match, files.copy()):
-        number = Path(judge).stem.removeprefix("e").replace("_", ".")
-        files |= _below(f"{home}/texts/{number}.ini")
+    files = _below(f"{CHECKS}/{folders.name(exercise)}")
+    files |= set().union(*map(_closure, filter(re.compile(r".*\.py$").match, files)))
+    for file in filter(re.compile(r".*/judge\.py$").match, files.copy()):
+        files |= _below(f"{Path(file).parent}/texts.ini")
     return files
 
 
@@ -131,7 +132,7 @@ def of_file(name: str) -> frozenset[str]:
     if any(word in text for text in mine for word in STARTS):
         found |= _below("course_lib")
     if "tests.answers" in sources[name] or "from tests import answers" in sources[name]:
-        found |= _below("tests/right") | _below("tests/wrong")
+        found |= _below(ANSWERS)
     if "course_lib/accelerators/hardware.py" in found:
         found |= {f"course_lib/accelerators/{name}.csv" for name in ("gpus", "links")}
     return frozenset(found)
@@ -140,12 +141,8 @@ def of_file(name: str) -> frozenset[str]:
 @cache
 def package() -> frozenset[str]:
     """The package without its checks and its grader."""
-    own = ("judge/e", "observe/e", "texts/", "mistakes/")
-    left_out = (
-        *(f"course_lib/exercises/{place}" for place in own),
-        "course_lib/grading/",
-    )
-    return frozenset(f for f in _below("course_lib") if not f.startswith(left_out))
+    left_out = re.compile(rf"{CHECKS}/e\d|course_lib/grading/")
+    return frozenset(f for f in _below("course_lib") if not left_out.match(f))
 
 
 @cache

@@ -26,7 +26,7 @@ from unittest import mock
 import torch
 from torch import overrides
 
-from course_lib.exercises import attempt, baseline, checking, observe
+from course_lib.exercises import attempt, baseline, checking, folders
 from course_lib.exercises.attempt import Wrong
 from course_lib.exercises.checking import NotStarted, NotYet
 from course_lib.launching import payload
@@ -213,7 +213,7 @@ def _remembered():
     """Compute only once, for a case, what checks compare all answers with."""
 
     with ExitStack() as stack:
-        for module in map(importlib.import_module, observe.names()):
+        for module in map(importlib.import_module, folders.observing()):
             if hasattr(module, "costs"):
                 once = _once(module.costs)
                 stack.enter_context(mock.patch.object(module, "costs", once))

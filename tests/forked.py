@@ -29,7 +29,7 @@ from execnet import gateway_base, gateway_io
 from jupyter_client import localinterfaces
 from jupyter_client.provisioning import local_provisioner
 
-from course_lib.exercises import observe
+from course_lib.exercises import folders
 from course_lib.grading.run import template
 from course_lib.grading.run.kernel import Child
 from course_lib.launching import forkserver, rank_process, server
@@ -191,7 +191,7 @@ def next_kernel(kernels: int, lean: int) -> None:
     sys.modules.setdefault("rfc3987_syntax", None)
     forkserver.before_imports()
     forkserver.warm_up()
-    _import(observe.names())
+    _import(folders.observing())
     if os.fork() == 0:
         kernels.close()
         sockets.send(lean, {"pid": os.getpid()})

@@ -1,6 +1,6 @@
 """`make mistakes`: keep the fingerprints of known mistakes, beside their hints.
 
-A mistake is a wrong answer in `tests/wrong/` with a line `# mistake: ` (or a row with
+A mistake is a wrong answer in `wrong/` with a line `# mistake: ` (or a row with
 `mistake = `). Its check runs once, and what that finds is kept in the package.
 """
 
@@ -9,7 +9,7 @@ import json
 
 import torch
 
-from course_lib.exercises import checking, fingerprints
+from course_lib.exercises import checking, fingerprints, folders
 from tests import answers
 from tests.checking import mistake
 
@@ -49,7 +49,7 @@ def _keep(exercise, rows):
             )
         mistakes.append({"name": answer.name, "hint": answer.hint, **print_of})
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in mistakes)
-    path = fingerprints.FOLDER / f"{exercise}.json"
+    path = folders.folder(exercise) / "mistakes.json"
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(f"{exercise}: {len(mistakes)} mistakes")
 

@@ -56,10 +56,14 @@ def test_an_answer_is_needed_by_its_own_test_alone():
     first, second = [one for one in answers.right() if one.exercise == "2.1"][:2]
     needed = changed.needs(item("tests/test_checks.py", answer=first))
     assert first.place in needed and second.place not in needed
-    for file in ("judge/e2_2.py", "texts/2.2.ini", "mistakes/2.1.json"):  # 2.1 uses 2.2
+    for file in (
+        "e2_2/judge.py",
+        "e2_2/texts.ini",
+        "e2_1/mistakes.json",
+    ):  # 2.1 uses 2.2
         assert f"course_lib/exercises/{file}" in needed
-    assert "course_lib/exercises/judge/e2_4.py" not in needed
-    assert "course_lib/exercises/judge/e2_2.py" not in changed.package()
+    assert "course_lib/exercises/e2_4/judge.py" not in needed
+    assert "course_lib/exercises/e2_2/judge.py" not in changed.package()
     assert "course_lib/exercises/attempt.py" in needed
     assert "course_lib/grading/notebook/merging.py" not in needed
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from IPython.lib.pretty import pretty
 
-from course_lib.exercises import fingerprints, texts
+from course_lib.exercises import fingerprints, folders
 from course_lib.exercises.checking import exercises
 from course_lib.grading import grades, scoring
 from course_lib.grading.notebook.assignment import load
@@ -65,7 +65,7 @@ def hint(answer):
     """
     if not answer.hint.startswith("["):
         return re.compile(re.escape(bare(answer.hint)))
-    name, every = answer.hint.strip("[]"), texts.read(answer.exercise)
+    name, every = answer.hint.strip("[]"), folders.texts(answer.exercise)
     section = every[name] if every.has_section(name) else {}
     text = section["hint"] if "hint" in section else every["hints"][name]
     words_between = map(bare, re.split(r"{.*?}", text))
@@ -333,13 +333,14 @@ def shown_by(notebook, source):
 def test_every_check_meets_enough_answers(exercise):
     right = [one for one in answers.right() if one.exercise == exercise]
     wrong = [one for one in answers.wrong() if one.exercise == exercise]
+    folder = f"tests/exercises/{folders.name(exercise)}"
     assert len(right) >= 2, (
-        f"tests/right/{exercise} holds {len(right)} answer{'s' * (len(right) != 1)}, at"
+        f"{folder}/right holds {len(right)} answer{'s' * (len(right) != 1)}, at"
         " least 2 are needed"
     )
     mistakes = {answer.hint for answer in wrong}
     assert len(mistakes) >= 3, (
-        f"tests/wrong/{exercise} holds answers with {len(mistakes)} different hints, at"
+        f"{folder}/wrong holds answers with {len(mistakes)} different hints, at"
         " least 3 are needed"
     )
 
@@ -349,8 +350,8 @@ def test_every_check_meets_enough_answers(exercise):
 )
 def test_answers_are_to_an_exercise_that_there_is(exercise):
     assert exercise in exercises(), (
-        f"tests/ has answers to {exercise}, and course_lib/exercises/observe and judge"
-        " have no modules of its name: add them"
+        f"tests/ has answers to {exercise}, and course_lib/exercises has no folder for"
+        " it: draft it"
     )
 
 

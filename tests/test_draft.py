@@ -1,28 +1,25 @@
 """The cells of a new exercise: complete, in place, refused where they do not belong."""
 
-import json
 import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 
+import course_lib.exercises
 from course_lib.authoring import draft, release
-from course_lib.exercises import judge, observe, texts
+from course_lib.exercises import folders
 from course_lib.exercises.checking import exercises
 from course_lib.exercises.exercise import Wrong
 
-TASKS = "course_lib/exercises/tasks.json"
+PACKAGE = "course_lib/exercises"
 SOLUTIONS = Path(__file__).parents[1] / "solutions"
 
 
 @pytest.fixture
 def solution(tmp_path):
-    """A copy of the solutions of stage 04, and where modules of exercises stand."""
+    """A copy of the solutions of stage 04."""
     (tmp_path / "solutions").mkdir()
-    for name in ("observe", "judge", "texts"):
-        (tmp_path / "course_lib/exercises" / name).mkdir(parents=True)
-    shutil.copy(SOLUTIONS.parent / TASKS, tmp_path / TASKS)
     [path] = SOLUTIONS.glob("04_*.ipynb")
     return Path(shutil.copy(path, tmp_path / "solutions"))
 
@@ -107,13 +104,11 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
     draft.main(["4.6", str(solution)])
     said = capsys.readouterr().out
     root = SOLUTIONS.parent
-    for place in ("course_lib/exercises/tasks.json", "docs/instructors.md"):
-        assert place in said
-        assert (root / place).exists()
-    for place in ("observe/e4_6.py", "judge/e4_6.py", "texts/4.6.ini"):
-        assert f"course_lib/exercises/{place}" in said
-        assert (solution.parents[1] / "course_lib/exercises" / place).exists()
-    assert "tests/right/4.6/" in said and "tests/wrong/4.6/" in said
+    assert "docs/instructors.md" in said and f"{PACKAGE}/e4_6/" in said
+    for name in ("observe.py", "judge.py", "texts.ini"):
+        assert name in said
+        assert (solution.parents[1] / PACKAGE / "e4_6" / name).exists()
+    assert "tests/exercises/e4_6/" in said
     [step] = [line for line in said.splitlines() if "make test" in line]
     page = (root / "docs/instructors.md").read_text(encoding="utf-8")
     assert step.strip() in page
@@ -121,16 +116,17 @@ def test_a_draft_ends_with_what_comes_next(solution, capsys):
 
 def test_the_modules_of_a_draft_check_an_answer(solution, monkeypatch):
     draft.main(["4.6", str(solution), "--function", "mean", "--minutes", "15"])
-    folder = solution.parents[1] / "course_lib/exercises"
-    tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
-    assert tasks["4.6"]["minutes"] == 15
-    for package in (observe, judge):
-        place = folder / package.__name__.rpartition(".")[2]
-        lines = (place / "e4_6.py").read_text(encoding="utf-8").splitlines()
+    home = solution.parents[1] / PACKAGE
+    for path in (home / "e4_6").glob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
         assert max(map(len, lines)) <= 88  # as ruff asks of all modules
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(place)])
-    monkeypatch.setattr(texts, "FOLDER", folder / "texts")
+    # the exercises of the course, and this one
+    package = course_lib.exercises
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(home)])
+    monkeypatch.setattr(folders, "HERE", home)
+    assert list(exercises()) == ["4.6"]
     exercise = exercises()["4.6"]
+    assert (exercise.minutes, len(exercise.hints)) == (15, 2)
     case, *_ = exercise.cases(0)
     seen = [exercise.observe(r, 2, lambda rank, world_size: 2, {}) for r in range(2)]
     assert exercise.judge(case, seen) == "2 ranks"

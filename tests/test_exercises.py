@@ -18,11 +18,11 @@ import pytest
 
 from course_lib.authoring import execute, lint, release
 from course_lib.errors import CourseError
-from course_lib.exercises import catalog, checking, progress
+from course_lib.exercises import catalog, checking, folders, progress
 from course_lib.exercises.attempt import Wrong
+from course_lib.exercises.e5_1 import judge as judge_count
+from course_lib.exercises.e5_1 import observe as count
 from course_lib.exercises.exercise import Case, Exercise
-from course_lib.exercises.judge import e5_1 as judge_count
-from course_lib.exercises.observe import e5_1 as count
 from course_lib.exercises.texts import Texts
 
 ROOT = Path(__file__).parents[1]
@@ -79,8 +79,8 @@ def test_a_solution_and_the_package_have_the_same_exercises(path):
     known = known_of(notebook)
     for one in checked:
         assert one in known, (
-            f"solutions/{path.name} checks {one}, which has no modules in"
-            " course_lib/exercises/observe and judge: add them"
+            f"solutions/{path.name} checks {one}, which has no folder in"
+            " course_lib/exercises: draft it"
         )
     for one in known:
         assert one in checked, (
@@ -365,16 +365,28 @@ def test_a_course_without_exercises_and_solutions_is_tested_all_the_same(tmp_pat
     assert "passed: 0 tests, 1 lesson (1 cell); skipped: 0" in printed
 
 
-@pytest.mark.parametrize(
-    ("part", "other"), [("judge", "observe"), ("observe", "judge")]
-)
-def test_a_part_that_an_exercise_lacks_is_named(monkeypatch, part, other):
-    package = getattr(catalog, part)
-    names = [name for name in package.names() if not name.endswith("e2_2")]
-    monkeypatch.setattr(package, "names", lambda: names)
-    words = f"exercise 2.2 has no module in exercises/{part}/"
+def copied_checks(folder, monkeypatch, *names):
+    """Folders of exercises in a folder of their own, where the catalogue looks."""
+    for name in names:
+        shutil.copytree(folders.folder("2.2"), folder / name)
+    monkeypatch.setattr(folders, "HERE", folder)
+
+
+@pytest.mark.parametrize("part", ["judge.py", "observe.py", "texts.ini"])
+def test_a_part_that_an_exercise_lacks_is_named(tmp_path, monkeypatch, part):
+    copied_checks(tmp_path, monkeypatch, "e2_2", "e3_2")
+    (tmp_path / "e2_2" / part).unlink()
+    words = f"exercise 2.2 has no {part} in course_lib/exercises/e2_2/"
     with pytest.raises(CourseError, match=words):
         catalog.exercises()
-    both = [name for name in getattr(catalog, other).names() if name[-4:] != "e2_2"]
-    monkeypatch.setattr(getattr(catalog, other), "names", lambda: both)
-    assert "2.2" not in catalog.exercises()
+
+
+def test_an_exercise_may_be_observed_as_another_one_is():
+    assert not (folders.folder("2.3") / "observe.py").exists()
+    assert catalog.find("2.3").observe is catalog.find("2.2").observe
+
+
+def test_stages_and_exercises_come_in_the_order_of_their_numbers(tmp_path, monkeypatch):
+    names = ("e10_1", "e9_10", "e9_2", "e9_2b", "e9_2a", "e0_1", "__pycache__")
+    copied_checks(tmp_path, monkeypatch, *names)
+    assert list(folders.found()) == ["0.1", "9.2", "9.2a", "9.2b", "9.10", "10.1"]

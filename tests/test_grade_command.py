@@ -139,7 +139,7 @@ def test_a_changed_exercise_is_graded_again(course):
     [
         ("grading/scoring.py", True),
         ("grading/run/limits.py", True),
-        ("exercises/mistakes/4.1.json", True),
+        ("exercises/e4_1/mistakes.json", True),
         ("grading/report/pages.py", False),
         ("grading/report/templates/style.css", False),
         ("grading/run/__pycache__/limits.cpython-313.pyc", False),

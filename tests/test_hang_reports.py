@@ -11,7 +11,7 @@ import pytest
 import torch.distributed as dist
 
 import course_lib as cl
-from course_lib.exercises.judge.e7_4 import CULPRITS
+from course_lib.exercises.e7_4.judge import CULPRITS
 
 SOLUTION = Path(__file__).parents[1] / "solutions/07_collectives.ipynb"
 CELLS = json.loads(SOLUTION.read_text(encoding="utf-8"))["cells"]

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.errors import UsageError
-from course_lib.exercises import observe
+from course_lib.exercises import folders
 from course_lib.exercises.checking import exercises
 from course_lib.launching import forkserver, server, spec
 from course_lib.launching.launcher import launch
@@ -419,7 +419,7 @@ def test_the_server_has_one_thread(started):
 
 
 def test_what_the_server_is_to_preload_can_be_imported():
-    names = [*forkserver.PRELOAD, *observe.names()]
+    names = [*forkserver.PRELOAD, *folders.observing()]
     for name in names:  # the server itself passes over what cannot be imported
         importlib.import_module(name)
     assert {one.observe.__module__ for one in exercises().values()} <= set(names)

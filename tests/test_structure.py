@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 import course_lib
-from course_lib.exercises import observe
+from course_lib.exercises import folders
 from tests import layers
 
 MODULES = layers.modules()
@@ -142,7 +142,7 @@ def test_the_face_is_small():
 
 
 def test_a_rank_of_a_check_imports_no_matplotlib():
-    lines = "\n".join(f"import {name}" for name in observe.names())
+    lines = "\n".join(f"import {name}" for name in folders.observing())
     loaded = "[name in sys.modules for name in ('torch', 'matplotlib')]"
     assert printed(f"{lines}\nimport sys; print({loaded})") == "[True, False]\n"
 

@@ -6,22 +6,19 @@ import string
 
 import pytest
 
-from course_lib.exercises import texts
-from course_lib.exercises.checking import exercises
-from course_lib.exercises.texts import FOLDER
+from course_lib.exercises import folders
 
-JUDGES = FOLDER.parent / "judge"
-WITH_TEXTS = sorted(path.stem for path in FOLDER.glob("*.ini"))
+EXERCISES = [*folders.found()]
 
 
 def source(exercise):
-    return (JUDGES / f"e{exercise.replace('.', '_')}.py").read_text(encoding="utf-8")
+    return (folders.folder(exercise) / "judge.py").read_text(encoding="utf-8")
 
 
 def names(exercise):
     """The names of an exercise's sentences, and of the hints that are not shared."""
-    read = texts.read(exercise)
-    sentences = set(read.sections()) - {"proof", "hints"}
+    read = folders.texts(exercise)
+    sentences = set(read.sections()) - {"task", "proof", "hints"}
     hints = set(read["hints"]) if read.has_section("hints") else set()
     return sentences, hints - set(read.defaults())
 
@@ -36,25 +33,20 @@ def in_tables(text):
                 yield name.value
 
 
-@pytest.mark.parametrize("exercise", WITH_TEXTS)
-def test_texts_belong_to_an_exercise(exercise):
-    assert exercise in exercises()
-
-
-@pytest.mark.parametrize("exercise", WITH_TEXTS)
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_each_sentence_and_each_hint_is_used(exercise):
     strings = {
         node.value
-        for judge in JUDGES.glob("e*.py")
-        if exercise in judge.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(judge.read_text(encoding="utf-8")))
+        for text in map(source, EXERCISES)
+        if exercise in text
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     sentences, hints = names(exercise)
     assert sentences | hints <= strings
 
 
-@pytest.mark.parametrize("exercise", WITH_TEXTS)
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_each_name_that_a_judge_gives_is_there(exercise):
     sentences, _ = names(exercise)
     found = set(re.findall(r'_(?:TEXTS\.)?wrong\(\s*"([^"]+)"', source(exercise)))
@@ -62,9 +54,9 @@ def test_each_name_that_a_judge_gives_is_there(exercise):
     assert bool(found) == bool(sentences) and found <= sentences
 
 
-@pytest.mark.parametrize("exercise", WITH_TEXTS)
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_texts_are_sentences_that_can_be_filled_in(exercise):
-    read = texts.read(exercise)
+    read = folders.texts(exercise)
     for section in read.sections():
         for name, text in read[section].items():
             fields = [field for _, field, *_ in string.Formatter().parse(text)]

@@ -1,7 +1,6 @@
-"""The cells, modules and texts of a new exercise, to be filled in."""
+"""The cells and the folder of a new exercise, to be filled in."""
 
 import argparse
-import json
 import keyword
 import re
 import string
@@ -9,6 +8,7 @@ import sys
 from pathlib import Path
 
 from course_lib.authoring import lint, release
+from course_lib.exercises import folders
 
 _PACKAGE = "course_lib/exercises"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -79,7 +79,7 @@ def _nbgrader(cell, **points):
 
 
 def main(args: list[str]) -> int:
-    """Add one exercise: its cells to a solution, its modules; exit status 1 if not."""
+    """Add one exercise: its cells to a solution, its folder; exit status 1 if not."""
     given = _arguments(args)
     import nbformat
 
@@ -88,7 +88,7 @@ def main(args: list[str]) -> int:
         notebook = release.read(solution)
         add(notebook, exercise, given)
         nbformat.write(notebook, solution)
-        _write_modules(given)
+        _write_folder(given)
     except OSError as error:
         print(_unreadable(solution, error), file=sys.stderr)
         return 1
@@ -102,7 +102,7 @@ def main(args: list[str]) -> int:
 def _text(name, given):
     """The template of that name, filled in."""
     words = vars(given) | {
-        "module": given.exercise.replace(".", "_"),
+        "name": folders.name(given.exercise),
         "package": _PACKAGE,
         "start": given.solution.name.partition("_")[0],
     }
@@ -110,23 +110,13 @@ def _text(name, given):
     return string.Template(text).substitute(words)
 
 
-def _write_modules(given):
-    """The modules of the exercise, its texts, and its entry in `tasks.json`."""
-    folder = given.solution.absolute().parent.parent / _PACKAGE
-    tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
-    hints = ["What to think about first.", "More than that."]
-    tasks[given.exercise] = {
-        "title": "A statement as the title",
-        "minutes": given.minutes,
-        "hints": hints,
-    }
-    text = json.dumps(dict(sorted(tasks.items())), indent=2, ensure_ascii=False)
-    (folder / "tasks.json").write_text(f"{text}\n", encoding="utf-8")
-    for name in ("observe", "judge"):
-        path = folder / name / f"e{given.exercise.replace('.', '_')}.py"
-        path.write_text(_text(f"{name}.py", given), encoding="utf-8")
-    path = folder / "texts" / f"{given.exercise}.ini"
-    path.write_text(_text("texts.ini", given), encoding="utf-8")
+def _write_folder(given):
+    """The folder of the exercise: its two modules, and all that the learner reads."""
+    root = given.solution.absolute().parent.parent
+    folder = root / _PACKAGE / folders.name(given.exercise)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("observe.py", "judge.py", "texts.ini"):
+        (folder / name).write_text(_text(name, given), encoding="utf-8")
 
 
 def _arguments(args):

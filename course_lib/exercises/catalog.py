@@ -1,9 +1,9 @@
-"""Which exercises there are: two modules each, found by their names."""
+"""Which exercises there are: a folder each, found by its name."""
 
 import importlib
 
 from course_lib.errors import CourseError, UsageError
-from course_lib.exercises import judge, observe
+from course_lib.exercises import folders
 from course_lib.exercises.exercise import Exercise
 
 
@@ -12,24 +12,31 @@ def exercises() -> dict[str, Exercise]:
 
     Errors: `CourseError` that names the part that an exercise lacks.
     """
-    judging, observing = (_by_number(part.names()) for part in (judge, observe))
-    for part, numbers in (("judge", judging), ("observe", observing)):
-        for number in (judging | observing).keys() - numbers.keys():
-            raise CourseError(f"exercise {number} has no module in exercises/{part}/")
-    return {number: _assembled(number, judging, observing) for number in judging}
+    return {
+        number: _assembled(number, path) for number, path in folders.found().items()
+    }
 
 
-def _by_number(modules):
-    """Names of modules by the id of their exercise."""
-    return {name.rpartition(".e")[-1].replace("_", "."): name for name in modules}
+def _assembled(number, folder):
+    """The exercise of a number, of what its folder has."""
+    for part in ("judge.py", "texts.ini"):
+        if not (folder / part).exists():
+            raise _lacks(number, part, folder)
+    judge = importlib.import_module(folders.module(number, "judge"))
+    if (folder / "observe.py").exists():
+        runs = importlib.import_module(folders.module(number, "observe"))
+    elif hasattr(judge, "observe"):
+        runs = judge
+    else:
+        raise _lacks(number, "observe.py", folder)
+    options = {name: getattr(judge, name, None) for name in ("draw", "failed")}
+    return Exercise(number, runs.observe, judge.cases, judge.judge, **options)
 
 
-def _assembled(number, judging, observing):
-    """The exercise of a number, of its two modules."""
-    decides = importlib.import_module(judging[number])
-    runs = importlib.import_module(observing[number])
-    options = {name: getattr(decides, name, None) for name in ("draw", "failed")}
-    return Exercise(number, runs.observe, decides.cases, decides.judge, **options)
+def _lacks(number, part, folder):
+    return CourseError(
+        f"exercise {number} has no {part} in course_lib/exercises/{folder.name}/"
+    )
 
 
 def find(exercise: str) -> Exercise:

@@ -1,14 +1,9 @@
 """What an exercise is: cases, what is observed in a rank, and a judge of that."""
 
-import functools
-import json
-import pkgutil
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-_TASKS = Path(__file__).parent / "tasks.json"
+from course_lib.exercises import folders
 
 
 class Wrong(Exception):
@@ -42,13 +37,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: two modules named by its id, `observe/e4_1.py` and `judge/e4_1.py`.
+    """One exercise, as the modules and texts of its folder make it: 4.1 of `e4_1/`.
 
-    Its texts are `texts/4.1.ini`; `tasks.json` has title, minutes and hints.
     `observe(rank, world_size, answer, given)` runs in each rank and returns plain data.
     `cases(seed)` gives one `Case` after another; seed 0 is the learner's.
     `judge(case, seen)` gets what every rank returned, and returns what is proven of
-    this case or raises `Wrong`. Optional, in the module of the judge:
+    this case or raises `Wrong`. Optional, beside `judge`:
     `draw(case, seen)` returns axes or None, `failed(case, wrong)` judges a launch that
     failed, as `judge` does.
     """
@@ -63,26 +57,19 @@ class Exercise:
     @property
     def title(self) -> str:
         """As in its heading."""
-        return _tasks()[self.id]["title"]
+        return self._task["title"].replace("\n", " ")
 
     @property
     def minutes(self) -> int:
         """How long it takes, about."""
-        return _tasks()[self.id]["minutes"]
+        return int(self._task["minutes"])
 
     @property
     def hints(self) -> list[str]:
         """Two or three, each of which says more."""
-        return _tasks()[self.id]["hints"]
+        hints = (text for name, text in self._task.items() if name.startswith("hint "))
+        return [text.replace("\n", " ") for text in hints]
 
-
-def modules_of(package: str, folder: list[str]) -> list[str]:
-    """The names of a package's modules that belong to an exercise, in order."""
-    modules = (module.name for module in pkgutil.iter_modules(folder))
-    own = sorted(name for name in modules if re.fullmatch(r"e\d+_\d+[a-z]?", name))
-    return [f"{package}.{name}" for name in own]
-
-
-@functools.cache
-def _tasks():
-    return json.loads(_TASKS.read_text(encoding="utf-8"))
+    @property
+    def _task(self):
+        return folders.texts(self.id)["task"]

@@ -10,11 +10,11 @@ import functools
 import json
 import math
 import re
-from pathlib import Path
 
 import torch
 
-FOLDER = Path(__file__).parent / "mistakes"
+from course_lib.exercises import folders
+
 _PROJECTIONS = 8
 NEAR = 0.02  # distance of two fingerprints of one mistake, from 0 to 1
 _OTHER = 0.5  # what else was seen may differ by this
@@ -101,7 +101,7 @@ def _unlike(one, other):
 @functools.cache
 def known(exercise: str) -> list[dict]:
     """The mistakes of an exercise: their names, hints and fingerprints."""
-    path = FOLDER / f"{exercise}.json"
+    path = folders.folder(exercise) / "mistakes.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 

@@ -1,19 +1,14 @@
 """What a judge says to a learner: sentences and hints, kept beside it as text.
 
-`texts/ID.ini` has a section for each sentence: `found` is what an answer did and what
-a right one does, `hint` what to do about it. `[proof]` has what is proven of a right
+`texts.ini` has a section for each sentence: `found` is what an answer did and what a
+right one does, `hint` what to do about it. `[proof]` has what is proven of a right
 answer, with what the judge says of each case for `{}`. The section `[hints]` has those
 of which a judge picks one. Names in braces are filled in; `${name}` is another text of
-the same section or of `[DEFAULT]`.
+the same section or of `[DEFAULT]`. `[task]` has what is said of the exercise itself.
 """
 
-import configparser
-import functools
-from pathlib import Path
-
+from course_lib.exercises import folders
 from course_lib.exercises.exercise import Wrong
-
-FOLDER = Path(__file__).parent / "texts"
 
 
 class Texts:
@@ -25,7 +20,7 @@ class Texts:
     @property
     def proof(self) -> str:
         """What is proven of a right answer, for `format` with what the cases show."""
-        return read(self.exercise)["proof"]["found"].replace("\n", " ")
+        return folders.texts(self.exercise)["proof"]["found"].replace("\n", " ")
 
     def wrong(
         self, section: str, /, *, why="", hint="", clue=None, also=None, **fill
@@ -34,7 +29,7 @@ class Texts:
 
         Its hint is its own, or the one that `why` names, or the text `hint`.
         """
-        texts = read(self.exercise)[section]
+        texts = folders.texts(self.exercise)[section]
         if not hint:
             own = _filled(texts.get("hint", ""), fill)
             hint = self.hint(why, **fill) if why else own
@@ -61,24 +56,8 @@ class Texts:
 
     def hint(self, name: str, /, **fill) -> str:
         """A hint of the section `[hints]`, filled in."""
-        return _filled(read(self.exercise)["hints"][name], fill)
+        return _filled(folders.texts(self.exercise)["hints"][name], fill)
 
 
 def _filled(text, fill):
     return text.replace("\n", " ").format(**fill)
-
-
-@functools.cache
-def read(exercise: str) -> configparser.ConfigParser:
-    """All texts of an exercise, by section and name."""
-    parser = configparser.ConfigParser(
-        delimiters=("=",),
-        comment_prefixes=("#",),
-        empty_lines_in_values=False,
-        interpolation=configparser.ExtendedInterpolation(),
-    )
-    parser.optionxform = str
-    path = FOLDER / f"{exercise}.ini"
-    with path.open(encoding="utf-8") as file:
-        parser.read_file(file)
-    return parser

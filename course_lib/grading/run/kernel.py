@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from course_lib.exercises import observe
+from course_lib.exercises import folders
 from course_lib.launching import forkserver, rank_process, server
 
 READY = b"ready"
@@ -75,7 +75,7 @@ class KernelServer(server.ForkServer):
     """A fork server that is there at once: a fork of this kernel, as it begins."""
 
     def __init__(self):
-        super().__init__(forkserver.__name__, *observe.names())
+        super().__init__(forkserver.__name__, *folders.observing())
 
     def _start(self, theirs):
         pid = os.fork()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from course_lib.exercises import observe
+from course_lib.exercises import folders
 from course_lib.launching import forkserver, server
 
 NEEDED = (
@@ -79,7 +79,7 @@ def remove(folder: Path) -> None:
 def main(control: str, owner: str, folder: str) -> None:
     """Serve the grader until it ends."""
     _import_needed()
-    forkserver.main(control, owner, *observe.names())
+    forkserver.main(control, owner, *folders.observing())
     remove(Path(folder))  # the grader may have been killed
 
 

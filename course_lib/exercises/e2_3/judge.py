@@ -1,0 +1,84 @@
+"""Exercise 2.3, decided: a mean over tokens from parts that hold different numbers."""
+
+import random
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from course_lib.exercises import baseline
+from course_lib.exercises.e2_2.judge import gradient, judge_cost, judge_gradient
+from course_lib.exercises.e2_2.observe import observe as observe
+from course_lib.exercises.exercise import Case
+from course_lib.text import listed
+
+_VOCABULARY, _IGNORED = 20, -100
+# per micro-batch the lengths of its sentences; the first tokens of each are its
+# question, which the model does not learn, so a short one has no target at all
+_QUESTION = 2
+_LENGTHS = (
+    ((9, 8, 7, 9), (4, 3, 5), (9, 3)),
+    ((12, 3), (5, 6, 4, 3, 7)),
+    ((8, 8, 6), (2, 1), (7, 3, 4)),
+    tuple((7, 5 + i % 3, 9) for i in range(8)),
+)
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Sentences of uneven lengths; the third case has a part without targets.
+
+    Expected are the gradient of each micro-batch's summed loss, and its share.
+    """
+    words = torch.Generator().manual_seed(seed)
+    for lengths in _LENGTHS if not seed else _drawn(random.Random(seed)):
+        model, parts = _sentence_model(seed), [_padded(part, words) for part in lengths]
+        each = [
+            gradient(model, cross_entropy(model(tokens).mT, targets, reduction="sum"))
+            for tokens, targets in parts
+        ]
+        shares = [1 / sum(map(_targets_in, parts))] * len(parts)
+        given = {"model": model, "microbatches": parts}
+        yield Case(given, expected=(each, shares))
+
+
+def _targets_in(part):
+    return int((part[1] != _IGNORED).sum())
+
+
+def _drawn(numbers):
+    def part():
+        return [numbers.randint(3, 12) for _ in range(numbers.randint(2, 5))]
+
+    many = [[9, numbers.randint(5, 9), 7] for _ in range(8)]
+    return [part(), part(), part()], [part(), part()], [part(), [2, 1], part()], many
+
+
+def _sentence_model(seed):
+    """Tokens i64[n, length] to f32[n, length, 20]: what each may be followed by."""
+    with baseline.seeded(seed):
+        layers = [nn.Embedding(_VOCABULARY, 16), nn.Linear(16, 16), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(16, _VOCABULARY))
+
+
+def _padded(lengths, words):
+    """Tokens and targets i64[n, longest] of one micro-batch."""
+    shape = len(lengths), max(lengths)
+    tokens = torch.zeros(shape, dtype=torch.long)
+    targets = torch.full(shape, _IGNORED)
+    for row, length in enumerate(lengths):
+        sentence = torch.randint(0, _VOCABULARY, (length + 1,), generator=words)
+        tokens[row, :length] = sentence[:-1]
+        targets[row, _QUESTION:length] = sentence[_QUESTION + 1 :]
+    return tokens, targets
+
+
+def judge(case: Case, seen) -> str:
+    """Compare the gradient with that of all sentences together, then what it cost."""
+    [rank] = seen
+    parts = case.given["microbatches"]
+    counts = list(map(_targets_in, parts))
+    where = f"micro-batches with {listed(counts)} targets"
+    judge_gradient(rank, *case.expected, where=where, noun="summed losses")
+    judge_cost(rank, max(len(targets) for _, targets in parts), where=where)
+    return " + ".join(map(str, counts))

@@ -1,0 +1,107 @@
+"""Exercise 5.1, in a rank: several processes count, each held where it may lose one."""
+
+import dis
+import functools
+import os
+import sys
+from multiprocessing.connection import Connection
+
+import torch
+
+from course_lib.exercises import forked
+from course_lib.exercises.values import plain
+
+_HELD = 6  # of its first writes, before which a process waits for another
+_LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
+_STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
+# what a process brings about outside of itself; stores may be in its own memory
+_WORK = ("stores", "sent", "taken", "files")
+
+
+def observe(rank, world_size, answer, given):
+    """What `answer(shares)` returns, and what each of its processes did."""
+    shares = given["shares"]
+    family = forked.Family(len(shares), _WORK)
+    _note_messages(family)
+    with forked.watched(family, answer), _Splitting(family):
+        sys._getframe().f_trace_opcodes = True  # to Python 3.12 before tracing begins
+        sys.settrace(functools.partial(_trace, family))
+        value = answer(shares)
+        sys.settrace(None)
+        returned, facts = plain(value), family.facts()
+    shared = torch.is_tensor(value) and value.is_shared()
+    facts |= {"returned": returned, "shared": shared, "arrays": len(forked.arrays())}
+    return facts | family.notes(*_WORK)
+
+
+class _Splitting(forked.Writes):
+    """Takes operators that write to shared tensors apart: read, hold, write."""
+
+    def write(self, operator, args, kwargs, targets):
+        self.family.note_write("writes")
+        if self.family.writes[self.family.own] > _HELD:
+            return operator(*args, **kwargs)
+        shared = [target.detach() for target in targets]
+        before = [target.clone() for target in targets]
+        for target, old in zip(targets, before):
+            # a copy of the copy: another process may write to the target in between
+            target.data = old.clone()
+        result = operator(*args, **kwargs)
+        changed = [new != old for new, old in zip(targets, before)]
+        if any(map(torch.any, changed)):
+            self.family.hold(forked.AT_WRITE)
+        for target, memory, where in zip(targets, shared, changed):
+            memory[where] = target[where]  # the rest may be another process's
+            target.data = memory
+        return result
+
+
+def _trace(family, frame, event, _):
+    """Hold before each store in lines of the answer, unless it writes to tensors.
+
+    A shared array of NumPy or a `mp.Value` changes by several instructions of Python.
+    """
+    if not forked.of_answer(frame):
+        return None
+
+    def step(frame, event, _):
+        stores = event == "opcode" and frame.f_lasti in _stores(frame.f_code)
+        if stores and family.own and not family.writes[family.own]:
+            family.note_write("stores")
+            if family.stores[family.own] <= _HELD:
+                family.hold(forked.AT_STORE)
+        return step
+
+    # from Python 3.13 on opcodes are traced only for a frame that has its function
+    frame.f_trace, frame.f_trace_lines, frame.f_trace_opcodes = step, False, True
+    return step
+
+
+@functools.cache
+def _stores(code):
+    """Where the instructions of a function stand that change an object."""
+    instructions = dis.get_instructions(code)
+    return {one.offset for one in instructions if one.opname in _STORES}
+
+
+def _note_messages(family):
+    """Note what goes from one process to another, but by memory: pipes and files."""
+
+    def noted(function, name):
+        def noting(*args, **kwargs):
+            if name == "sent" and family.own and not family.sent[family.own]:
+                family.be_late(_LATE)
+            family.note(name)
+            return function(*args, **kwargs)
+
+        return noting
+
+    def open_to_write(event, args):
+        flags = args[2] if event == "open" else None
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
+            family.note("files")
+
+    Connection._send_bytes = noted(Connection._send_bytes, "sent")
+    Connection._recv_bytes = noted(Connection._recv_bytes, "taken")
+    torch.save = noted(torch.save, "files")  # it opens the file in C++
+    sys.addaudithook(open_to_write)

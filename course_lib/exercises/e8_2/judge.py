@@ -1,0 +1,218 @@
+"""Exercise 8.2, decided: what five launch commands would start; nothing is run."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.exercises.e7_4.observe import observe as observe
+from course_lib.exercises.exercise import Case
+from course_lib.exercises.texts import Texts
+from course_lib.exercises.values import shown
+from course_lib.text import many
+
+_TEXTS = Texts("8.2")
+# options of the launchers and what they stand for; what each command must come to
+_DATA = json.loads(
+    (Path(__file__).with_name("launches.json")).read_text(encoding="utf-8")
+)
+EXPECTED = _DATA["expected"]
+_PROGRAMS = ("program", "inner program")
+_SPECIAL = ("standalone", "node 0 at node0:29500", "too few slots")  # own hints
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """The five situations of the text, whatever the seed."""
+    yield Case({}, expected=EXPECTED)
+
+
+def judge(case: Case, seen) -> str:
+    """Compare what each command comes to, in the order of `EXPECTED`."""
+    returned = seen[0]["returned"]
+    texts = returned if isinstance(returned, dict) else {}
+    if any(type(texts.get(name)) is not str for name in EXPECTED):
+        raise _TEXTS.wrong("no commands", returned=shown(returned))
+    for name, right in EXPECTED.items():
+        facts = _facts(_words(texts[name], name), name)
+        first = {what: right[what] for what in _PROGRAMS if what in right}
+        for what, allowed in {**first, "script": ("train.py",), **right}.items():
+            found = facts.get(what, "nothing")
+            if found not in allowed:
+                fill = {"name": name, "what": what, "found": found}
+                fill |= {"expected": allowed[0]}
+                why = found if found in _SPECIAL else what
+                raise _TEXTS.wrong("differs", why=why, clue={name: facts}, **fill)
+    return many(len(EXPECTED), "command")
+
+
+def _facts(words, name, shell=True):
+    """What a command would start, in words by name; a shell takes NAME=value first."""
+    given = _assigned(words) if shell or words[:1] == ["env"] else {}
+    program, words = _program(words)
+    if program not in _DATA["options"]:
+        return {"program": program, "script": _script([program, *words])}
+    options, rest = _parsed(program, words, name)
+    if program == "torchrun":
+        return {"program": program} | _torchrun(options, rest)
+    if program == "mpirun":
+        return {"program": program} | _mpirun(options, rest, given)
+    shell = rest[:1] in (["bash"], ["sh"]) and rest[1:2] in (["-c"], ["-lc"])
+    rest = _words("".join(rest[2:3]), name) if shell else rest
+    inner = _facts(rest, name, shell)
+    inner |= {"inner program": inner["program"], "agents": inner.get("nodes")}
+    return inner | {"program": program} | _srun(options)
+
+
+def _words(text, name):
+    """A line as a shell cuts it: variables filled in, but not between ' and '."""
+    line = re.sub(r"\\\n", " ", text).strip()
+    line = re.sub(
+        r"\bexport ((?:\s*\w+=[^\s;&]+)+)\s*(?:;|&&|\n)", r"\1 ", line
+    ).strip()
+    if name in "DE":
+        line = re.sub(r"'[^']*'|\$\{?(\w+)\}?", _value, line)
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = []
+    if not words or "\n" in line:
+        raise _TEXTS.wrong("no line", name=name, returned=shown(text))
+    return words
+
+
+def _value(match):
+    return _DATA["variables"].get(match[1], match[0])
+
+
+def _assigned(words):
+    """Take NAME=value off the start of a command, as a shell does."""
+    given = {}
+    while words and (words[0] == "env" or re.match(r"\w+=", words[0])):
+        name, _, value = words.pop(0).partition("=")
+        given[name] = value
+    return given
+
+
+def _program(words):
+    """The program of a command, by one name, and the words behind it."""
+    program, rest = (words or ["nothing"])[0].rpartition("/")[2], words[1:]
+    if "python" in program and rest[:2] == ["-m", "torch.distributed.run"]:
+        return "torchrun", rest[2:]
+    return _DATA["names"].get(program, program), rest
+
+
+def _parsed(program, words, name):
+    """The options by what they stand for, each with its values; what comes behind."""
+    known, alone = _DATA["options"][program].values()
+    options, words = {}, list(words)
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        key, sign, value = _cut(program, word, [*known, *alone])
+        if key in alone and not sign:
+            options[alone[key]] = [""]
+        elif key in known and (sign or (words and words[0][:1] != "-")):
+            value = value if sign else words.pop(0)
+            options.setdefault(known[key], []).append(value)
+            if key == "mca":
+                del words[:1]
+        else:
+            fill = {"name": name, "option": word, "program": program}
+            raise _TEXTS.wrong("unknown option", clue={name: word}, **fill)
+    return options, words
+
+
+def _cut(program, word, names):
+    """The name of an option, the sign before its value, and the value."""
+    if program == "mpirun":  # Open MPI takes no =
+        return word.lstrip("-"), "", ""
+    if program == "srun" and word[1:2] != "-" and len(word) > 2:
+        return word[1], "=", word[2:]
+    key, sign, value = word.lstrip("-").partition("=")
+    if program == "torchrun":  # as argparse, which takes the beginning of a name
+        key = key.replace("_", "-")
+        full = [name for name in names if name.startswith(key)]
+        key = full[0] if len(full) == 1 and len(key) > 1 else key
+    return key, sign, value
+
+
+def _torchrun(options, rest):
+    last = {name: values[-1] for name, values in options.items()}
+    least, _, most = last.get("nnodes", "1").partition(":")
+    nodes = least if most in ("", least) else f"{least} to {most}"
+    static = last.get("rdzv-backend", "static") == "static"
+    place = f"{last.get('master-addr', 'localhost')}:{last.get('master-port', '29500')}"
+    place = last.get("rdzv-endpoint", place if static else "nowhere")
+    meeting = f"{last.get('rdzv-backend')} at {place}"
+    if static:
+        meeting = f"node {last.get('node-rank', '0')} at {place}"
+    if nodes == "1" and re.search(r"(node 0|c10d) at (localhost|127.0.0.1)\b", meeting):
+        meeting = "here"
+    return {
+        **{"nodes": nodes, "ranks": last.get("nproc-per-node", "1")},
+        **{"restarts": last.get("max-restarts", "0")},
+        "meeting": "standalone" if "standalone" in last else meeting,
+        "id": "job7" if static else last.get("rdzv-id", "none"),
+        "script": shlex.join(rest).removeprefix("./"),
+    }
+
+
+def _mpirun(options, rest, given):
+    handed, rest = {}, list(rest)
+    for pair in options.get("x", ()):
+        name, sign, value = pair.partition("=")
+        handed[name] = value if sign else given.get(name, "not set")
+    if rest[:1] == ["env"]:
+        handed |= _assigned(rest)
+    facts = {"placed": _placed(options), "script": _script(rest)}
+    names = {"master address": "MASTER_ADDR", "master port": "MASTER_PORT"}
+    return facts | {
+        what: handed.get(name, "not handed on") for what, name in names.items()
+    }
+
+
+def _placed(options):
+    """The ranks of each host as Open MPI 4.1 places them, "node0:2,node1:2"."""
+    slots = {}
+    for host in ",".join(options.get("host", ["localhost"])).split(","):
+        name, _, count = host.partition(":")
+        slots[name] = slots.get(name, 0) + _int(count or "1")
+    counts, wanted = dict.fromkeys(slots, 0), {*options.get("np", ())}
+    mapping = "".join(options.get("map-by", ["slot"])).lower()
+    each = re.fullmatch(r"(?:ppr:(\d+):node|node|slot|core|socket|numa)(:.*)?", mapping)
+    if not each:
+        return f"by {mapping}"
+    each = _int(each[1] or options.get("npernode", ["0"])[-1])
+    if len(wanted) > 1 or (each and wanted - {str(each * len(slots))}):
+        return f"{' and '.join(sorted(wanted))} ranks, {each or 'any'} on each"
+    total = _int(wanted.pop()) if wanted else each * len(slots) or sum(slots.values())
+    if total > sum(slots.values()) or each > min(slots.values()):
+        if "oversubscribe" not in {*options, *mapping.split(":")}:
+            return "too few slots"
+        slots = dict.fromkeys(slots, each or -(-total // len(slots)))
+    turns = mapping.split(":")[0] == "node" or "bynode" in options
+    for _ in range(min(total, 99)):
+        free = [name for name in slots if counts[name] < min(slots[name], each or 99)]
+        counts[min(free, key=counts.get) if turns else free[0]] += 1
+    return ",".join(f"{name}:{count}" for name, count in counts.items())
+
+
+def _srun(options):
+    last = {name: values[-1] for name, values in options.items()}
+    nodes, each = _int(last.get("nodes", "2")), _int(last.get("ntasks-per-node", "0"))
+    total = _int(last.get("ntasks", str(nodes * (each or 1))))
+    facts = {"nodes": nodes, "tasks": total, "tasks of a node": each or total / 2}
+    cores = last.get("cpus-per-task", "not given")
+    return {what: f"{count:g}" for what, count in facts.items()} | {"cores": cores}
+
+
+def _int(text):
+    return int(text) if re.fullmatch("[0-9]{1,4}", text) else 0
+
+
+def _script(words):
+    """train.py if Python runs it, without arguments; else all words."""
+    words = [word.removeprefix("./") for word in words if word != "-u"]
+    if words[1:] == ["train.py"] and re.fullmatch(r"(/\S+/)?python[\d.]*", words[0]):
+        return "train.py"
+    return shlex.join(words) + (" by itself" if words == ["train.py"] else "")

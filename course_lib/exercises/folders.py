@@ -1,0 +1,58 @@
+"""Where exercises are kept: 4.1 in the folder `e4_1`, beside this module.
+
+A folder has `judge.py`, which decides on an answer; `observe.py`, which runs in a rank,
+if the judge takes no other exercise's; `texts.ini`, all that the learner reads; and
+`mistakes.json`, which `make mistakes` makes.
+"""
+
+import configparser
+import functools
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+_NAME = re.compile(r"e(\d+)_(\d+)([a-z]?)")
+
+
+def found() -> dict[str, Path]:
+    """Return the folder of each exercise by its id, in order: 9.2 before 10.1."""
+    matches = map(_NAME.fullmatch, (path.name for path in HERE.iterdir()))
+    keys = sorted((int(m[1]), int(m[2]), m[3]) for m in matches if m)
+    numbers = [f"{stage}.{number}{letter}" for stage, number, letter in keys]
+    return {number: folder(number) for number in numbers}
+
+
+def folder(exercise: str) -> Path:
+    """Return the folder of an exercise, which may not be there."""
+    return HERE / name(exercise)
+
+
+def name(exercise: str) -> str:
+    """Return the name of the folder of an exercise: `e4_1` for 4.1."""
+    return f"e{exercise.replace('.', '_')}"
+
+
+def module(exercise: str, part: str) -> str:
+    """Return the dotted name of a module of an exercise: its `judge` or `observe`."""
+    return f"{__package__}.{name(exercise)}.{part}"
+
+
+def observing() -> list[str]:
+    """Return the names of the modules that run in ranks, to be imported ahead."""
+    own = (number for number, path in found().items() if (path / "observe.py").exists())
+    return [module(number, "observe") for number in own]
+
+
+@functools.cache
+def texts(exercise: str) -> configparser.ConfigParser:
+    """Return all texts of an exercise, by section and name."""
+    parser = configparser.ConfigParser(
+        delimiters=("=",),
+        comment_prefixes=("#",),
+        empty_lines_in_values=False,
+        interpolation=configparser.ExtendedInterpolation(),
+    )
+    parser.optionxform = str
+    with (folder(exercise) / "texts.ini").open(encoding="utf-8") as file:
+        parser.read_file(file)
+    return parser

@@ -1,3 +1,0 @@
-"""Exercise 7.2, in a rank: the same as 6.2, with ranks beside the times."""
-
-from course_lib.exercises.observe.e6_2 import observe as observe
