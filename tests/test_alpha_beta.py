@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import all_reduce
 from course_lib.accelerators import collectives
-from course_lib.accelerators.alpha_beta import ALGORITHMS, crossover, fit
+from course_lib.accelerators.alpha_beta import ALGORITHMS, fit
 from course_lib.accelerators.hardware import LINKS, Link
 from course_lib.errors import UsageError
 from course_lib.launching.launcher import launch
@@ -83,12 +83,12 @@ def test_a_bill_is_that_of_its_schedule_counted_move_by_move(name, n):
 
 
 @pytest.mark.parametrize("n", MANY)
-@pytest.mark.parametrize("passes", [1, 2])
-def test_a_ring_of_whole_tensors_is_billed_as_its_schedule(n, passes):
-    name = "whole-tensor ring" + ", 2 passes" * (passes == 2)
-    schedule = collectives.whole_ring(n, passes)
-    counts = len(schedule.rounds), schedule.busiest, len(schedule.rounds)
-    assert ALGORITHMS[name].bill(n)[:3] == counts
+def test_a_ring_of_whole_tensors_is_billed_as_its_schedule(n):
+    schedule = collectives.whole_ring(n)
+    rounds, busiest = len(schedule.rounds), schedule.busiest
+    assert ALGORITHMS["whole-tensor ring"].bill(n)[:3] == (rounds, busiest, rounds)
+    twice = ALGORITHMS["whole-tensor ring, 2 passes"].bill(n)[:3]
+    assert twice == (2 * rounds, 2 * busiest, 2 * rounds)
 
 
 @pytest.mark.parametrize("n", MANY)
@@ -194,7 +194,7 @@ def test_two_trees_take_as_long_as_with_the_best_number_of_blocks():
         assert algorithm.seconds(8, size, link=LINK) == pytest.approx(best, rel=0.01)
 
 
-# --- seconds and crossovers
+# --- seconds
 
 
 def test_seconds_are_rounds_of_alpha_and_the_bytes_of_the_path():
@@ -209,30 +209,6 @@ def test_a_link_is_found_by_its_name():
     assert ring.seconds(8, 10**6, link="nvlink 3.0") == seconds
 
 
-def test_at_the_crossover_both_take_equally_long_and_the_tree_wins_below():
-    tree, ring = ALGORITHMS["binomial tree"], ALGORITHMS["chunked ring"]
-    size = crossover("binomial tree", "chunked ring", world_size=8, link=LINK)
-    # 6 α + 6 β m = 14 α + 1.75 β m
-    assert size == pytest.approx(8e-5 / 4.25e-9)
-    assert crossover(ring, tree, world_size=8, link=LINK) == pytest.approx(size)
-    assert tree.seconds(8, size / 2, link=LINK) < ring.seconds(8, size / 2, link=LINK)
-
-
-def test_a_crossover_with_two_trees_is_where_both_take_equally_long():
-    names = "double binary tree", "chunked ring"
-    size = crossover(*names, world_size=64, link=LINK)
-    trees, ring = (ALGORITHMS[name].seconds(64, size, link=LINK) for name in names)
-    assert trees == pytest.approx(ring, rel=1e-6)
-
-
-@pytest.mark.parametrize("n", [1, 2, 8])
-def test_there_is_no_crossover_where_one_always_wins(n):
-    assert (
-        crossover("halving and doubling", "chunked ring", world_size=n, link=LINK)
-        is None
-    )
-
-
 @pytest.mark.parametrize("n", [0, -1, 2.0, "8"])
 def test_a_number_of_ranks_that_cannot_be_is_refused(n):
     with pytest.raises(UsageError, match=f"over {n!r} ranks: world_size is a whole"):
@@ -241,7 +217,7 @@ def test_a_number_of_ranks_that_cannot_be_is_refused(n):
 
 def test_an_unknown_algorithm_is_refused_with_those_that_there_are():
     with pytest.raises(UsageError, match="algorithm 'rong': known are .*tree"):
-        crossover("rong", "binomial tree", world_size=8, link=LINK)
+        fit([1, 2], [1, 2], algorithm="rong")
 
 
 # --- α and β fitted

@@ -6,12 +6,9 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from torch.distributed.tensor import Partial, Replicate, Shard
-from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset
 
 from course_lib import colors
 from course_lib.plots import figure as frame
-from course_lib.plots import tensor_parts
 from course_lib.plots.bars import plot_bars
 from course_lib.plots.curves import plot_curves
 from course_lib.plots.images import plot_images
@@ -278,7 +275,6 @@ def test_sixteen_ranks_make_a_higher_figure_of_the_same_width():
 EVERY = {
     "timeline": lambda ax=None: plot_timeline(DDP, ax=ax),
     "samples": lambda ax=None: plot_sharding([[0, 2], [1, 3]], ax=ax),
-    "tensor": lambda ax=None: plot_sharding((8, 4), Shard(0), 4, ax=ax),
     "images": lambda ax=None: plot_images(torch.rand(4, 1, 8, 8), [1, 2, 3, 4], ax=ax),
     "curves": lambda ax=None: plot_curves(
         {"loss": {1: [2, 3], 10: [1, 2]}},
@@ -440,114 +436,6 @@ def test_tensors_arrays_and_dicts_of_indices_are_accepted():
 def test_indices_that_are_none_are_refused(given, options, message):
     with pytest.raises(ValueError, match=message):
         plot_sharding(given, **options)
-
-
-# --- sharding of a tensor
-
-
-def slices(ax):
-    """Left, top, width and height of the coloured part of each panel, in cells."""
-    whole = [patch for patch in ax.patches if patch.get_label() == "tensor"]
-    parts = [patch for patch in ax.patches if patch.get_label().startswith("rank")]
-    assert [part.get_label() for part in parts] == [
-        f"rank {r}" for r in range(len(parts))
-    ]
-    return [
-        (
-            (part.get_x() - full.get_x()) / full.get_width(),
-            (part.get_y() - full.get_y()) / full.get_height(),
-            part.get_width() / full.get_width(),
-            part.get_height() / full.get_height(),
-        )
-        for full, part in zip(whole, parts, strict=True)
-    ]
-
-
-def test_four_ranks_hold_two_rows_each_of_eight():
-    ax = plot_sharding((8, 4), Shard(0), 4)
-    expected = [(0, rank / 4, 1, 1 / 4) for rank in range(4)]
-    assert np.array(slices(ax)) == pytest.approx(np.array(expected))
-    assert title(ax) == "[8@dp, 4] over 4 ranks: each rank holds 8 of 32 values"
-    assert "[2:4, :]" in texts(ax)
-
-
-def test_ten_values_over_four_ranks_leave_one_for_the_last():
-    ax = plot_sharding((10,), Shard(0), 4)
-    assert [round(part[2] * 10) for part in slices(ax)] == [3, 3, 3, 1]
-    assert title(ax) == "[10@dp] over 4 ranks: each rank holds 1 to 3 of 10 values"
-
-
-def test_a_rank_left_without_a_shard_says_nothing():
-    ax = plot_sharding((9,), Shard(0), 4)
-    assert slices(ax)[3][2] == 0 and texts(ax).count("nothing") == 1
-
-
-def test_a_mesh_of_two_dimensions_cuts_rows_and_columns():
-    ax = plot_sharding((8, 4), (Shard(0), Shard(1)), (2, 2))
-    corners = [(0, 0), (0.5, 0), (0, 0.5), (0.5, 0.5)]
-    expected = [(*corner, 0.5, 0.5) for corner in corners]
-    assert np.array(slices(ax)) == pytest.approx(np.array(expected))
-    assert title(ax).startswith("[8@dp, 4@tp] over a 2 × 2 mesh")
-    assert "rank 2 (1, 0)" in texts(ax)
-
-
-def test_replicated_parts_are_counted():
-    ax = plot_sharding((8, 4), [Replicate(), Shard(1)], (2, 2))
-    assert title(ax).endswith("each part is held by 2 ranks")
-    ax = plot_sharding((8, 4), Replicate(), 2)
-    assert title(ax) == "[8, 4] over 2 ranks: each rank holds all 32 values"
-
-
-def test_partial_sums_are_hatched_and_named():
-    ax = plot_sharding((4, 4), Partial(), 4)
-    hatched = [patch.get_hatch() for patch in ax.patches if patch.get_hatch()]
-    assert len(hatched) == 4
-    assert title(ax).endswith("each is a partial sum: add those of 4 ranks")
-    plain = plot_sharding((4, 4), Shard(0), 4)
-    assert not any(patch.get_hatch() for patch in plain.patches)
-
-
-@pytest.mark.parametrize("placements", [*itertools.product("01rp", repeat=2)])
-@pytest.mark.parametrize("mesh", [(1, 4), (2, 2), (3, 2)])
-def test_slices_are_those_that_dtensor_computes(mesh, placements):
-    known = {"0": Shard(0), "1": Shard(-1), "r": Replicate(), "p": Partial()}
-    theirs = {**known, "1": Shard(1)}
-    for shape in [(8, 4), (10, 3), (1, 7)]:
-        held = tensor_parts.slices(shape, [known[p] for p in placements], mesh)
-        for place, parts in zip(np.ndindex(mesh), held, strict=True):
-            size, offset = _compute_local_shape_and_global_offset(
-                shape, mesh, list(place), [theirs[p] for p in placements]
-            )
-            assert tuple(stop - start for start, stop in parts) == size
-            starts = zip(parts, size, offset, strict=True)
-            assert all(p[0] == at for p, length, at in starts if length)
-
-
-@pytest.mark.parametrize("size", range(1, 12))
-def test_shards_of_one_dimension_are_those_of_torch_chunk(size):
-    chunks = [chunk.tolist() for chunk in torch.arange(size).chunk(4)]
-    held = [list(range(*part)) for (part,) in tensor_parts.slices((size,), Shard(0), 4)]
-    assert [part for part in held if part] == chunks
-
-
-@pytest.mark.parametrize(
-    ("shape", "placements", "mesh", "message"),
-    [
-        ((8, 4), Shard(2), 4, "names dimension 2, the tensor has 2. Take"),
-        ((8,), Shard(-2), 4, "names dimension -2, the tensor has 1"),
-        ((8, 4), (Shard(0), Shard(1)), 4, "found 2 placements for 1 mesh dimensions"),
-        ((8, 4), Shard(0), (2, 2), "found 1 placements for 2 mesh dimensions"),
-        ((2, 3, 4), Shard(0), 2, "expected 1 or 2 dimensions"),
-        ((0, 4), Shard(0), 2, "each 1 or more"),
-        ((8, 4), Shard(0), 0, "expected a world_size of 1 to 64"),
-        ((8, 4), Shard(0), 65, "expected a world_size of 1 to 64"),
-        ((8, 4), "Shard(0)", 4, "expected Shard"),
-        ((8, 4), Shard(0), None, "takes a shape, placements and a world_size"),
-    ],
-)
-def test_a_sharding_that_cannot_be_is_refused(shape, placements, mesh, message):
-    with pytest.raises(ValueError, match=message):
-        plot_sharding(shape, placements, mesh)
 
 
 # --- images

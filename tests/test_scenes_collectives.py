@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import pytest
 
-from course_lib.accelerators.collectives import ALL_REDUCES, COLLECTIVES, states
+from course_lib.accelerators.collectives import ALL_REDUCES, COLLECTIVES
 from course_lib.errors import UsageError
 from course_lib.scenes import all_reduces, collective, messages
 from course_lib.scenes.lanes import lanes
 from tests.moments import items, shown, titles
+from tests.played import states
 
 KINDS = COLLECTIVES | ALL_REDUCES
 Meter = namedtuple("Meter", "world_size messages more", defaults=[()])

@@ -4,7 +4,6 @@ In a round each rank sends one message at most, and gets one at most.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -61,61 +60,6 @@ class Schedule:
         return max(self.sent())
 
 
-def run(schedule: Schedule, tensors: list) -> list[list]:
-    """What each rank has in the end; `tensors` are lists of numbers, one for each rank.
-
-    A rank's list is cut into the chunks that it has at first, as evenly as possible.
-
-    Errors: `UsageError` unless there is a tensor for each rank, and where lists of
-    other lengths would be added.
-    """
-    *_, has = states(schedule, tensors)
-    return [
-        [number for chunk in own for number in parts[chunk]]
-        for own, parts in zip(schedule.ends, has)
-    ]
-
-
-def states(schedule: Schedule, tensors: list) -> Iterator[list[dict]]:
-    """What each rank has, `{chunk: numbers}`, before the first round and after each.
-
-    Errors: as for `run`.
-    """
-    if len(tensors) != schedule.ranks:
-        raise UsageError(f"{len(tensors)} tensors for {schedule.ranks} ranks")
-    has = [
-        dict(zip(own, _cut(tensor, len(own))))
-        for own, tensor in zip(schedule.starts, tensors)
-    ]
-    got = [dict(parts) for parts in has]
-    yield [dict(parts) for parts in has]
-    for moves in schedule.rounds:
-        sent = [
-            {chunk: (got if m.forwards else has)[m.source][chunk] for chunk in m.chunks}
-            for m in moves
-        ]
-        for move, parts in zip(moves, sent):
-            got[move.target] = parts
-            own = has[move.target]
-            own |= _added(own, parts, move) if move.adds else parts
-        yield [dict(parts) for parts in has]
-
-
-def _cut(tensor, parts):
-    """As even parts as possible, in order."""
-    ends = [len(tensor) * part // parts for part in range(parts + 1)] if parts else []
-    return [list(tensor[start:stop]) for start, stop in zip(ends, ends[1:])]
-
-
-def _added(own, parts, move):
-    if any(len(own[chunk]) != len(parts[chunk]) for chunk in parts):
-        raise UsageError(
-            f"cannot add what rank {move.source} sends to what rank {move.target} has: "
-            "their tensors have other lengths"
-        )
-    return {c: [a + b for a, b in zip(own[c], parts[c])] for c in parts}
-
-
 # --- from one rank, or to one
 
 
@@ -170,16 +114,14 @@ def tree(ranks: int) -> Schedule:
     return _schedule("all-reduce", "binomial tree", rounds, ranks=ranks)
 
 
-def whole_ring(ranks: int, passes: int = 1) -> Schedule:
-    """Whole tensors go round: each rank adds what it gets, and forwards it.
-
-    A second pass sends the sum round, which all have by then.
-    """
-    moves = [Move(r, (r + 1) % ranks, (0,)) for r in range(_checked(ranks))]
-    first = [move._replace(adds=True, forwards=True) for move in moves]
-    rounds = [first] * (ranks - 1) + [moves] * (ranks - 1) * (passes - 1)
-    twice = f", {passes} passes" if passes > 1 else ""
-    return _schedule("all-reduce", f"whole-tensor ring{twice}", rounds, ranks=ranks)
+def whole_ring(ranks: int) -> Schedule:
+    """Whole tensors go round: each rank adds what it gets, and forwards it."""
+    moves = [
+        Move(rank, (rank + 1) % ranks, (0,), adds=True, forwards=True)
+        for rank in range(_checked(ranks))
+    ]
+    rounds = [moves] * (ranks - 1)
+    return _schedule("all-reduce", "whole-tensor ring", rounds, ranks=ranks)
 
 
 def chunked_ring(ranks: int) -> Schedule:

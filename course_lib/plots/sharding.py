@@ -1,48 +1,27 @@
-"""The figures of sharding: a row per rank of samples, a panel per rank of a tensor."""
-
-import math
+"""The figure of sharding: a row per rank, with the samples that it holds."""
 
 import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Affine2D
 
-from course_lib.colors import DARK, edge, rank_color, text_color
+from course_lib.colors import edge, rank_color, text_color
 from course_lib.errors import UsageError
-from course_lib.plots import figure, tensor_parts
+from course_lib.plots import figure
 from course_lib.text import extent, listed, many, rank_name, rank_noun
 
 _FEW = 100  # samples up to which cells are drawn apart
-_LINED = 32  # cells of a tensor in a row or column up to which lines part them
+_MOST = 2_000_000  # samples
 _GREY = "#e0e0e0"
 _CENTRED = {"ha": "center", "va": "center_baseline"}
 
 
 @figure.styled
-def plot_sharding(held, placements=None, world_size=None, *, num_samples=None, ax=None):
-    """Which rank holds which sample, or which slice of a tensor.
+def plot_sharding(indices_by_rank, *, num_samples=None, ax=None):
+    """Draw which rank holds which sample: one list of indices per rank, or a dict.
 
-    `plot_sharding(indices_by_rank)`: one list of indices per rank, or a dict by rank;
     `num_samples` adds samples at the end that no rank holds.
-    `plot_sharding(shape, placements, world_size)`: a shape of 1 or 2 dimensions, with
-    `Shard(0)` and 4, or with `(Shard(0), Replicate())` and `(2, 2)`.
     """
-    if placements is None and world_size is None:
-        counts, names = tensor_parts.count_samples(held, num_samples)
-        return _plot_samples(counts, names, ax=ax)
-    if placements is None or world_size is None:
-        raise UsageError(
-            "cannot draw a tensor's sharding: it takes a shape, placements and a "
-            "world_size, such as plot_sharding((8, 4), Shard(0), 4)."
-        )
-    tensor = tensor_parts.checked(held, placements, world_size)
-    return _plot_tensor(tensor, ax=ax)
-
-
-# --- samples
-
-
-def _plot_samples(counts, ranks, *, ax):
+    counts, ranks = _count(indices_by_rank, num_samples)
     samples = counts.shape[1]
     ax = figure.axes(ax, 1.4 + len(ranks) * (0.42 if len(ranks) <= 8 else 0.3))
     figure.rows(ax, [rank_name(rank) for rank in ranks])
@@ -58,6 +37,44 @@ def _plot_samples(counts, ranks, *, ax):
     figure.finish(ax, title, source="computed from the indices", alt=alt, below=36)
     _number(ax, counts, colors)
     return ax
+
+
+def _count(indices_by_rank, num_samples):
+    """How often each rank holds each sample, i64[ranks, samples], and the ranks."""
+    if not hasattr(indices_by_rank, "items"):
+        indices_by_rank = dict(enumerate(indices_by_rank))
+    lists = {rank: _indices(rank, given) for rank, given in indices_by_rank.items()}
+    needed = max((int(i.max()) + 1 for i in lists.values() if i.size), default=0)
+    samples = needed if num_samples is None else num_samples
+    if samples < needed:
+        raise UsageError(
+            f"cannot draw the sharding of {samples} samples: a rank holds sample "
+            f"{needed - 1}. Give num_samples={needed} or more."
+        )
+    if not 0 < samples <= _MOST:
+        raise UsageError(
+            f"cannot draw the sharding of {samples:,} samples over {len(lists)} ranks: "
+            f"expected 1 to {_MOST:,}. Pass one list of indices per rank."
+        )
+    counts = [np.bincount(numbers, minlength=samples) for numbers in lists.values()]
+    return np.array(counts), list(lists)
+
+
+def _indices(rank, given):
+    """The sample numbers of one rank as an array of integers."""
+    try:
+        numbers = np.asarray(given if hasattr(given, "__array__") else list(given))
+    except TypeError:
+        numbers = np.asarray(given)
+    if numbers.size == 0:
+        return np.zeros(0, np.int64)
+    if numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.min() >= 0:
+        return numbers.astype(np.int64)
+    wrong = numbers.min() if numbers.ndim == 1 and numbers.dtype.kind == "i" else given
+    raise UsageError(
+        f"cannot draw the samples of rank {rank}: found {wrong!s:.60}, expected "
+        "a list of sample numbers, each 0 or more."
+    )
 
 
 def _fill(ax, counts, *, row, color):
@@ -132,92 +149,3 @@ def _which(marked):
         return f"{len(numbers):,} samples are"
     some = listed(numbers)
     return f"sample {some} is" if len(numbers) == 1 else f"samples {some} are"
-
-
-# --- a tensor
-
-
-def _plot_tensor(tensor, *, ax):
-    """A panel per rank, laid out as the mesh; of a tensor of one dimension a strip."""
-    shape, placements, mesh = tensor
-    held = tensor_parts.slices(*tensor)
-    title, alt = _tensor_captions(tensor, held)
-    # inches of one panel, and from one to the next
-    across = min(mesh[-1], 4 * len(mesh)) if len(shape) == 2 else 1
-    room = figure.ACROSS / across
-    size = (min(room - 0.2, 1.7), 1.2) if len(shape) == 2 else (4.4, 0.3)
-    down = size[1] + 0.62
-    height = math.ceil(len(held) / across) * down
-    ax = figure.canvas(ax, height, margins=0.5 + 0.2 * len(figure.wrap(title)))
-    hatch = "//" if any(tensor_parts.kind(p) == "Partial" for p in placements) else None
-    for rank, parts in enumerate(held):
-        row, column = divmod(rank, across)
-        corner = np.array((column * room, row * down + 0.24))
-        _tile(ax, shape, parts, rank=rank, box=(corner, size), hatch=hatch)
-        above = _coordinates(rank, mesh, width=size[0])
-        ax.text(*corner - (0, 0.05), above, va="bottom", fontsize=11)
-        below = _indices(shape, parts)
-        ax.text(*corner + (0, size[1] + 0.05), below, va="top", fontsize=11)
-    source = "computed by torch.chunk's rule, as DTensor cuts"
-    return figure.finish(ax, title, source=source, alt=alt, below=6)
-
-
-def _tile(ax, shape, parts, *, rank, box, hatch):
-    """The whole tensor in grey, the rank's own slice in its colour, cell by cell."""
-    rows, columns = (1, *shape)[-2:]
-    (top, bottom), (left, right) = ((0, 1), *parts)[-2:]
-    corner, (width, height) = box
-    cells = Affine2D().scale(width / columns, height / rows).translate(*corner)
-    cells += ax.transData
-    whole = {"facecolor": _GREY, "label": "tensor"}
-    ax.add_patch(Rectangle((0, 0), columns, rows, transform=cells, **whole))
-    slice_ = (left, top), right - left, bottom - top
-    color = {"facecolor": rank_color(rank), "hatch": hatch, "linewidth": 0}
-    ax.add_patch(Rectangle(*slice_, transform=cells, label=f"rank {rank}", **color))
-    white = {"color": "white", "linewidth": 1, "transform": cells}
-    if columns <= _LINED:
-        ax.vlines(range(1, columns), 0, rows, **white)
-    if rows <= _LINED:
-        ax.hlines(range(1, rows), 0, columns, **white)
-    # a dark edge, for yellow on grey is hard to see
-    edge = {"fill": False, "edgecolor": DARK, "zorder": 3, "label": "edge"}
-    ax.add_patch(Rectangle(*slice_, transform=cells, **edge))
-
-
-def _coordinates(rank, mesh, *, width):
-    """`rank 2 (1, 0)` on a mesh of two dimensions, if the panel is as wide."""
-    if len(mesh) == 1:
-        return f"rank {rank}"
-    place = ", ".join(map(str, np.unravel_index(rank, mesh)))
-    name = f"rank {rank} ({place})"
-    return name if figure.text_width(name, 11) < width * 72 else f"rank {rank}"
-
-
-def _indices(shape, parts):
-    """Indices in Python's way, `[0:2, :]`, or `nothing`."""
-    if any(start == stop for start, stop in parts):
-        return "nothing"
-    spans = zip(shape, parts, strict=True)
-    texts = (":" if part == (0, n) else f"{part[0]}:{part[1]}" for n, part in spans)
-    return f"[{', '.join(texts)}]"
-
-
-def _tensor_captions(tensor, held):
-    """Title and alt text: the short form, how much each rank holds, how it adds up."""
-    shape, placements, mesh = tensor
-    total = math.prod(shape)
-    sizes = [math.prod(stop - start for start, stop in parts) for parts in held]
-    much = "all" if min(sizes) == total else f"{extent(sizes)} of"
-    over = " × ".join(map(str, mesh)) + " mesh"
-    over = many(mesh[0], "rank") if len(mesh) == 1 else f"a {over}"
-    short = tensor_parts.short(shape, placements)
-    title = f"{short} over {over}: each rank holds {much} {total:,} values"
-    copies = dict.fromkeys(("Partial", "Replicate", "Shard"), 1)
-    for placement, ranks in zip(placements, mesh, strict=True):
-        copies[tensor_parts.kind(placement)] *= ranks
-    if copies["Replicate"] > 1 and len(mesh) > 1:
-        title += f"\neach part is held by {copies['Replicate']} ranks"
-    if copies["Partial"] > 1:
-        title += f"\neach is a partial sum: add those of {copies['Partial']} ranks"
-    parts = (_indices(shape, part) for part in held)
-    return title, ", ".join(f"rank {r} holds {part}" for r, part in enumerate(parts))
