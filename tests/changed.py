@@ -40,8 +40,9 @@ EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints
 # packages whose names load the module that holds them: how they are called, and where
 FACES = {
     "course_lib": ("course_lib|cl", _HOMES),
-    "course_lib.scenes": ("scenes", scenes._HOMES),
+    "course_lib.scenes": ("scenes", {name: name for name in scenes.__all__}),
 }
+SCENES = "course_lib/scenes/__init__.py"
 # a module with one of these starts a process that imports the package
 STARTS = ("import subprocess", "tests.kernels", "import kernels", "launch(")
 # fixtures of tests/conftest.py, and what they use
@@ -169,6 +170,8 @@ def _source(name):
 @cache
 def _imports(name):
     """The files of the project that a module imports, anywhere in it."""
+    if name == SCENES:  # it imports all scenes; who uses one depends on that one
+        return set()
     names = layers.imported(_source(name))
     files = set(filter(None, map(_file, names)))
     return files | _behind_faces(names, _source(name))

@@ -49,7 +49,7 @@ _PROOF = re.compile(
             "test_vgpu_(operators|nestings).py",
             "test_capabilities.py",
             "test_vgpu_shortage.py::test_a_huge",
-            "test_scenes_traces.py::test_a_hundred_thousand",
+            "test_scenes_timeline.py::test_a_hundred_thousand",
             # what measures and tests the course
             "test_(benchmarks|batch_size|changed|film).py",
             "test_mutants.py::test_a_mutant_is_caught",

@@ -34,12 +34,12 @@ def test_a_module_that_another_imports_is_needed_too():
 
 
 def test_a_module_is_needed_that_holds_a_name_of_a_face():
-    for name in ("samplers", "gradients"):  # scenes.dealing, scenes.noise
+    for name in ("dealing", "noise"):
         file = f"course_lib/scenes/{name}.py"
         assert f"tests/test_scenes_{name}.py" in dependents(file)
-    assert "tests/test_scenes_buckets.py" in dependents("course_lib/scenes/reducer.py")
-    assert "tests/test_scenes_samplers.py" not in dependents(
-        "course_lib/scenes/gradients.py"
+    assert "tests/test_scenes_buckets.py" in dependents("course_lib/scenes/buckets.py")
+    assert "tests/test_scenes_dealing.py" not in dependents(
+        "course_lib/scenes/noise.py"
     )
 
 

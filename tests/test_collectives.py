@@ -39,14 +39,6 @@ def test_after_an_all_reduce_every_rank_has_the_sum(name, ranks, length):
     assert run(ALL_REDUCES[name](ranks), given) == [total(given)] * ranks
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8, 16])
-def test_halving_and_doubling_sends_as_little_as_a_ring_in_rounds_of_a_tree(ranks):
-    given, plan = tensors(ranks, 5), collectives.halving_doubling(ranks)
-    assert run(plan, given) == [total(given)] * ranks
-    assert plan.busiest == collectives.chunked_ring(ranks).busiest
-    assert len(plan.rounds) == len(collectives.tree(ranks).rounds)
-
-
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("length", [0, 1, 5, 12])
 def test_each_other_collective_brings_what_it_promises(ranks, length):
@@ -142,8 +134,3 @@ def test_blocks_make_the_double_tree_quick(ranks):
 def test_what_is_no_number_of_ranks_is_refused(make, ranks):
     with pytest.raises(UsageError, match="needs 1 rank or more: found"):
         make(ranks)
-
-
-def test_halving_and_doubling_needs_a_power_of_two():
-    with pytest.raises(UsageError, match="halving and doubling needs 2, 4, 8, … ranks"):
-        collectives.halving_doubling(6)

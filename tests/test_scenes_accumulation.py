@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.errors import UsageError
 from course_lib.scenes import accumulation
-from course_lib.scenes.microbatches import Sharing
+from course_lib.scenes.accumulation import Sharing
 from tests.moments import items
 
 GRADIENTS = [0.114, -0.01, -0.137, -0.135, 0.114, 0.113, -0.136, -0.012]

@@ -5,7 +5,7 @@ import pytest
 from course_lib.accelerators.memory import Transfer
 from course_lib.errors import UsageError
 from course_lib.scenes import transfers
-from course_lib.scenes.traffic import Round, circle, moments
+from course_lib.scenes.transfers import Round, circle, moments
 from course_lib.tracing.events import Trace
 from tests.moments import items
 

@@ -27,7 +27,7 @@ from course_lib.accelerators.selection import devices
 from course_lib.accelerators.vgpu import VirtualTensor
 from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.launching.watchdog import responder
-from course_lib.scenes import interleaving
+from course_lib.scenes.interleaved import actions
 from course_lib.tracing import flight_recorder, ranks
 from tests.backward_errors import left_elsewhere
 
@@ -680,10 +680,10 @@ def cuda_memory(devs):
 def listed_schedules(devs):
     """torch.distributed.pipelining lists its schedules elsewhere or in other words:
     the scene of pipelines cannot interleave."""
-    assert interleaving.actions("GPipe", 2, 1) == [
+    assert actions("GPipe", 2, 1) == [
         [(stage, "forward", 0), (stage, "backward", 0)] for stage in (0, 1)
     ]
-    first, _ = interleaving.actions("Interleaved1F1B", 2, 2, chunks=2)
+    first, _ = actions("Interleaved1F1B", 2, 2, chunks=2)
     assert first[:4] == [(stage, "forward", i) for stage in (0, 2) for i in (0, 1)]
     assert first[4:] == [(stage, "backward", i) for stage in (2, 0) for i in (0, 1)]
 

@@ -130,34 +130,6 @@ def chunked_ring(ranks: int) -> Schedule:
     return _schedule("all-reduce", "chunked ring", rounds, ranks=ranks, chunks=ranks)
 
 
-def halving_doubling(ranks: int) -> Schedule:
-    """Partners halve what they add up, until each has a chunk, then double it again.
-
-    Errors: `UsageError` unless `ranks` is a power of two.
-    """
-    if _checked(ranks) & (ranks - 1):
-        raise UsageError(f"halving and doubling needs 2, 4, 8, … ranks: found {ranks}")
-    distances = [2**bit for bit in range(ranks.bit_length() - 1)]
-    halving = [
-        [Move(r, r ^ d, _group(r ^ d, d), adds=True) for r in range(ranks)]
-        for d in distances[::-1]
-    ]
-    doubling = [[Move(r, r ^ d, _group(r, d)) for r in range(ranks)] for d in distances]
-    return _schedule(
-        "all-reduce",
-        "halving and doubling",
-        halving + doubling,
-        ranks=ranks,
-        chunks=ranks,
-    )
-
-
-def _group(rank, size):
-    """The numbers from a multiple of `size` up to the next, where this rank is one."""
-    start = rank - rank % size
-    return tuple(range(start, start + size))
-
-
 def double_tree(ranks: int, blocks: int = 1) -> Schedule:
     """Two binary trees carry a half of the tensor each, cut into `blocks`.
 
@@ -300,5 +272,4 @@ ALL_REDUCES = {
     "chunked ring": chunked_ring,
     "binomial tree": tree,
     "double binary tree": double_tree,
-    "halving and doubling": halving_doubling,
 }

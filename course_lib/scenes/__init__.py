@@ -1,28 +1,37 @@
-"""Figures that move: a reader plays them, steps through them, varies them."""
+"""Figures that move: a reader plays them, steps through them, varies them.
 
-import importlib
+Each scene lies in the module of its name. All are imported here, so that a name always
+means the scene, also after its module was imported.
+"""
 
-# the scenes, each with the module that holds it, imported at first use
-_HOMES = {
-    "timeline": "traces",
-    "accumulation": "microbatches",
-    "buckets": "reducer",
-    "dealing": "samplers",
-    "memory_bars": "budget",
-    "transfers": "traffic",
-    "interleaved": "interleaving",
-    "pipeline": "pipelines",
-    "lost_updates": "races",
-    "noise": "gradients",
-    "collective": "chunks",
-    "all_reduces": "bills",
-    "messages": "bills",
-    "nodes": "machines",
-}
-__all__ = list(_HOMES)
+from course_lib.scenes.accumulation import accumulation
+from course_lib.scenes.all_reduces import all_reduces
+from course_lib.scenes.buckets import buckets
+from course_lib.scenes.collective import collective
+from course_lib.scenes.dealing import dealing
+from course_lib.scenes.interleaved import interleaved
+from course_lib.scenes.lost_updates import lost_updates
+from course_lib.scenes.memory_bars import memory_bars
+from course_lib.scenes.messages import messages
+from course_lib.scenes.nodes import nodes
+from course_lib.scenes.noise import noise
+from course_lib.scenes.pipeline import pipeline
+from course_lib.scenes.timeline import timeline
+from course_lib.scenes.transfers import transfers
 
-
-def __getattr__(name):
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__ = [
+    "accumulation",
+    "all_reduces",
+    "buckets",
+    "collective",
+    "dealing",
+    "interleaved",
+    "lost_updates",
+    "memory_bars",
+    "messages",
+    "nodes",
+    "noise",
+    "pipeline",
+    "timeline",
+    "transfers",
+]

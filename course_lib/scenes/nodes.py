@@ -1,21 +1,19 @@
 """Nodes with their GPUs: who a rank is, and what leaves a node in an all-reduce."""
 
-from collections.abc import Sequence
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 from course_lib.accelerators.collectives import Schedule, chunked_ring
 from course_lib.colors import RANK_COLORS
-from course_lib.errors import UsageError
-from course_lib.scenes.chunks import pairs, tensors
+from course_lib.scenes.arrows import arrows
+from course_lib.scenes.collective import pairs, tensors
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.lanes import arrows
-from course_lib.scenes.scene import WIDTH, Scene, several, switched
-from course_lib.text import listed, ranks_named, short
+from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.text import listed, ranks_named
 
-_MOST_NODES, _MOST_GPUS = 4, 8
-_MOST = 24  # ranks: with more the page would be too large
+_NODES = (2, 1, 3, 4)
+_GPUS = (2, 4)
 _BOX, _CARD, _CHIP, _PITCH = 156, 114, 48, 36
 _IN, _LANE, _OUT = -9, 6, 20  # of lines beside a GPU: from its left, from its right
 _ON, _BACK = 40, 30  # heights of lines to the next node, and back to the first
@@ -26,81 +24,45 @@ _OVER = "line communicate"
 class NodeGrid(NamedTuple):
     """Nodes beside each other below the network, the GPUs of each below each other."""
 
-    gpus: tuple[int, ...]
+    nodes: int
+    gpus: int
 
     @property
     def ranks(self) -> list[tuple[int, int]]:
-        """Node rank and local rank of each rank, in order."""
-        return [(node, n) for node, count in enumerate(self.gpus) for n in range(count)]
-
-    @property
-    def even(self) -> bool:
-        """Whether all nodes have as many GPUs."""
-        return len({*self.gpus}) == 1
+        """Return node rank and local rank of each rank, in order."""
+        return [*product(range(self.nodes), range(self.gpus))]
 
     def left(self, node) -> float:
-        """Where the GPUs of a node begin."""
-        return WIDTH / len(self.gpus) * (node + 0.5) - _BOX / 2 + 14
+        """Return where the GPUs of a node begin."""
+        return WIDTH / self.nodes * (node + 0.5) - _BOX / 2 + 14
 
     def middle(self, local) -> float:
-        """The middle of a GPU, with -1 of the agent."""
+        """Return the middle of a GPU, with -1 of the agent."""
         return _TOP + _HEAD + _PITCH * local + 16
 
 
-def nodes(count=(2, 1, 3, 4), *, per_node=(2, 4), gpus=None) -> Scene:
-    """Ranks on several nodes: they start, meet, take a device, add up a tensor.
+def nodes() -> Scene:
+    """Play how ranks on several nodes start, meet, take a device, add up a tensor.
 
-    There are `count` nodes with `per_node` GPUs; both are a value, or a list for a
-    slider, whose first is shown first. `gpus=[2, 1]` says instead how many each node
-    has. In the end: how many tensors each node sends over the network, in an
-    all-reduce by one ring through all ranks, and in one on two levels (inside the
-    nodes, between, inside), which is for nodes with as many GPUs each.
-
-    Errors: `UsageError` unless there are 1 to 4 nodes with 1 to 8 GPUs, 24 in all.
+    In the end: how many tensors each node sends over the network, in an all-reduce by
+    one ring through all ranks, and in one on two levels (inside the nodes, between,
+    inside).
     """
-    if gpus is not None:
-        own = checked_gpus(gpus)
-        return Scene(_moments(NodeGrid(own)), **_settings([own]))
-    grids = {
-        (n, g): checked_gpus([g] * min(n, 9) if type(n) is int else short(n))
-        for n in several(count)
-        for g in several(per_node)
-    }
     return switched(
-        lambda **at: _moments(NodeGrid(grids[tuple(at.values())])),
-        {"nodes": count, "GPUs per node": per_node},
-        **_settings(grids.values()),
+        lambda **at: _moments(NodeGrid(*at.values())),
+        {"nodes": _NODES, "GPUs per node": _GPUS},
+        height=_TOP + _HEAD + _PITCH * max(_GPUS) + 4,
+        source="computed",
+        seconds=2.5,
     )
 
 
-def _settings(grids):
-    rows = max(chain(*grids), default=1)
-    height = _TOP + _HEAD + _PITCH * rows + 4
-    return {"height": height, "source": "computed", "seconds": 2.5}
-
-
-def checked_gpus(gpus) -> tuple[int, ...]:
-    """The numbers of GPUs of the nodes.
-
-    Errors: `UsageError` unless they are 1 to 4 numbers from 1 to 8, 24 in all.
-    """
-    fits = isinstance(gpus, list | tuple) and 1 <= len(gpus) <= _MOST_NODES
-    fits = fits and all(type(g) is int and 1 <= g <= _MOST_GPUS for g in gpus)
-    if not fits or sum(gpus) > _MOST:
-        raise UsageError(
-            f"cannot show nodes with {short(gpus)} GPUs: the figure has room for 1 to "
-            f"{_MOST_NODES} nodes with 1 to {_MOST_GPUS} GPUs, {_MOST} in all: [2, 2]"
-        )
-    return tuple(gpus)
-
-
-def crossing(plan: Schedule, gpus: Sequence[int]) -> list[Fraction]:
-    """How many tensors each node sends to others, in a schedule of all their ranks."""
-    home = [node for node, _ in NodeGrid(tuple(gpus)).ranks]
-    sent = [Fraction(0)] * len(gpus)
+def crossing(plan: Schedule, gpus: int) -> Fraction:
+    """Return how many tensors a node of so many GPUs sends to others in a schedule."""
+    sent = Fraction(0)
     for move in chain(*plan.rounds):
-        if home[move.source] != home[move.target]:
-            sent[home[move.source]] += Fraction(len(move.chunks), plan.chunks)
+        if move.source < gpus <= move.target:
+            sent += Fraction(len(move.chunks), plan.chunks)
     return sent
 
 
@@ -109,28 +71,29 @@ def crossing(plan: Schedule, gpus: Sequence[int]) -> list[Fraction]:
 
 def _moments(grid):
     """The ranks start, then send: titles, with what there is beside the ranks."""
-    title = f"GPUs of the nodes: {listed(grid.gpus)}. No rank runs yet."
+    gpus = [grid.gpus] * grid.nodes
+    title = f"GPUs of the nodes: {listed(gpus)}. No rank runs yet."
     yield Moment(title, _ranks(grid, seen=False))
     for title, items in _start(grid):
         yield Moment(title, [*_ranks(grid), *items])
     yield _asking(grid)
-    for title, items in _all_reduce(grid) if len(grid.gpus) > 1 else ():
+    for title, items in _all_reduce(grid) if grid.nodes > 1 else ():
         yield Moment(title, [*_ranks(grid), *items])
 
 
 def _start(grid):
     yield "The agent of each node starts one process for each of its GPUs.", ()
     (node, local), last = grid.ranks[-1], len(grid.ranks) - 1
-    before = f"node rank × {grid.gpus[0]}" if grid.even else "GPUs of the nodes before"
-    title = f"Rank = {before} + local rank. Rank {last} is local rank {local} of node "
-    yield f"{title}{node}: it computes on cuda:{local} of this node.", ()
+    title = f"Rank = node rank × {grid.gpus} + local rank. Rank {last} is local rank "
+    title += f"{local} of node {node}: it computes on cuda:{local} of this node."
+    yield title, ()
     title = "The ranks meet at MASTER_ADDR:MASTER_PORT: a store on node 0 keeps what "
     yield f"{title}they must know of each other.", _meeting(grid)
 
 
 def _asking(grid):
     """Each rank asks for the device of its own number."""
-    wrong = [rank for rank, (n, _) in enumerate(grid.ranks) if rank >= grid.gpus[n]]
+    wrong = range(grid.gpus, len(grid.ranks))
     title = "On one node data.to(rank) works: rank and local rank are the same."
     if wrong:
         title = "data.to(rank) means cuda:rank, which is missing for "
@@ -140,23 +103,24 @@ def _asking(grid):
 
 def _all_reduce(grid):
     """By one ring through all ranks, and on two levels: inside, between, inside."""
-    ranks, count = len(grid.ranks), len(grid.gpus)
-    [flat, *_] = map(tensors, crossing(chunked_ring(ranks), grid.gpus))
-    ways = [[(n, n + 1) for n in range(gpus - 1)] for gpus in grid.gpus]
-    hops = _hops(grid, [[gpus - 1] for gpus in grid.gpus], [0])
-    title = f"All-reduce by one ring: {count} of its {ranks} hops leave a node. Over "
+    ranks = len(grid.ranks)
+    flat = tensors(crossing(chunked_ring(ranks), grid.gpus))
+    neighbours = [(local, local + 1) for local in range(grid.gpus - 1)]
+    hops = _hops(grid, [grid.gpus - 1], [0])
+    title = (
+        f"All-reduce by one ring: {grid.nodes} of its {ranks} hops leave a node. Over "
+    )
     title += f"each of them go {flat}."
-    yield title, [*_inside(grid, ways), *hops, *_bills(grid, f"sends {flat}")]
-    if grid.even and grid.gpus[0] > 1:
-        yield from _two_levels(grid, grid.gpus[0], flat)
+    yield title, [*_inside(grid, neighbours), *hops, *_bills(grid, f"sends {flat}")]
+    yield from _two_levels(grid, flat)
 
 
-def _two_levels(grid, each, flat):
-    """Inside, between, inside, for nodes with as many GPUs each."""
-    sent = chunked_ring(len(grid.gpus)).busiest
-    part, whole, rows = tensors(sent / each), tensors(sent), range(each)
-    inside = [*_inside(grid, [pairs(chunked_ring(each).rounds[0])] * len(grid.gpus))]
-    hops = [*_hops(grid, [rows] * len(grid.gpus), rows)]
+def _two_levels(grid, flat):
+    """Inside the nodes, between, inside."""
+    sent, each = chunked_ring(grid.nodes).busiest, grid.gpus
+    part, whole = tensors(sent / each), tensors(sent)
+    inside = [*_inside(grid, pairs(chunked_ring(each).rounds[0]))]
+    hops = [*_hops(grid, range(each), range(each))]
     yield "On two levels. First inside the nodes, a reduce-scatter.", inside
     title = "Then between the nodes, an all-reduce of each part, by a ring for each "
     title += f"local rank. Each GPU sends {part}."
@@ -172,9 +136,9 @@ def _two_levels(grid, each, flat):
 
 def _ranks(grid, *, seen=True, wrong=()):
     """All nodes with their ranks: on their GPUs, or unseen at the agents."""
-    yield from _legend() if len(grid.gpus) > 1 else ()
-    for node, count in enumerate(grid.gpus):
-        x, high = grid.left(node), _HEAD + _PITCH * count + 2
+    yield from _legend() if grid.nodes > 1 else ()
+    for node in range(grid.nodes):
+        x, high = grid.left(node), _HEAD + _PITCH * grid.gpus + 2
         yield Item(f"box {node}", x - 14, _TOP, _BOX, high, "box")
         yield label(f"node {node}", (x, _TOP + 13), f"node {node}")
         at, role = (x, grid.middle(-1) - 12, _CHIP, 24), "card" if seen else "card gone"
@@ -203,10 +167,10 @@ def _legend():
     yield label("inside text", (326, 12), "inside a node: NVLink or PCIe")
 
 
-def _inside(grid, ways):
-    """Arrows beside the GPUs of each node: `ways` has pairs of local ranks for each."""
-    for node, moves in enumerate(ways):
-        middles = [grid.middle(local) for local in range(grid.gpus[node])]
+def _inside(grid, moves):
+    """Arrows beside the GPUs of each node, for pairs of local ranks."""
+    middles = [grid.middle(local) for local in range(grid.gpus)]
+    for node in range(grid.nodes):
         side = grid.left(node) + _CARD + _LANE
         for item in arrows(moves, middles, side, name=f"{node} "):
             # lanes below each other become lanes beside each other
@@ -214,11 +178,11 @@ def _inside(grid, ways):
 
 
 def _hops(grid, out, into):
-    """From each node to the next: its local ranks `out[node]` send, `into` get."""
-    for node, rows in enumerate(out):
-        target = (node + 1) % len(out)
+    """From each node to the next: its local ranks `out` send, `into` get."""
+    for node in range(grid.nodes):
+        target = (node + 1) % grid.nodes
         y = _ON if target else _BACK
-        yield from _leaving(grid, node, rows, up=y)
+        yield from _leaving(grid, node, out, up=y)
         x, end = grid.left(node) + _CARD + _OUT, grid.left(target) + _IN
         yield Item(f"over {node}", x, y, end - x, 0, _OVER)
         yield Item(f"in {node}", end, y, 0, grid.middle(into[-1]) - y, _OVER)
@@ -241,11 +205,11 @@ def _meeting(grid):
     first, y = grid.left(0), grid.middle(-1)
     x, wide = first + _CHIP + 6, _CARD - _CHIP - 6
     yield Item("store", x, y - 12, wide, 24, "card", "store", "a TCPStore")
-    yield from _leaving(grid, 0, range(grid.gpus[0]), up=y, role="line")
+    yield from _leaving(grid, 0, range(grid.gpus), up=y, role="line")
     yield Item("to store", first + _CARD + _OUT, y, -_OUT, 0, "arrow")
-    for node, count in enumerate(grid.gpus[1:], 1):
-        yield from _leaving(grid, node, range(count), up=_BACK)
-    if node := len(grid.gpus) - 1:
+    for node in range(1, grid.nodes):
+        yield from _leaving(grid, node, range(grid.gpus), up=_BACK)
+    if node := grid.nodes - 1:
         right, middle = grid.left(node) + _CARD + _OUT, x + wide / 2
         yield Item("back", right, _BACK, middle - right, 0, _OVER)
         yield Item("down", middle, _BACK, 0, y - 12 - _BACK, "arrow communicate")
@@ -253,6 +217,6 @@ def _meeting(grid):
 
 def _bills(grid, *texts):
     """Lines above each node, all nodes alike."""
-    for node in range(len(grid.gpus)):
+    for node in range(grid.nodes):
         for line, text in enumerate(texts):
             yield label(f"bill {node} {line}", (grid.left(node), 60 + 15 * line), text)

@@ -4,7 +4,7 @@ import pytest
 
 from course_lib import scenes
 from course_lib.errors import UsageError
-from course_lib.scenes.races import Addition, in_order
+from course_lib.scenes.lost_updates import Addition, in_order
 from course_lib.tracing.events import Event, Trace
 
 

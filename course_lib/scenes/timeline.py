@@ -8,10 +8,10 @@ from typing import NamedTuple
 from course_lib.colors import ROLE_COLORS
 from course_lib.errors import UsageError
 from course_lib.plots.timeline import captions
-from course_lib.scenes.bars import MOST, bars_of
 from course_lib.scenes.items import TIMED, Axis, Item, Moment, cut, label
 from course_lib.scenes.scene import LARGEST, WIDTH, Scene, unlimited
 from course_lib.scenes.svg import class_name
+from course_lib.scenes.timeline_bars import MOST, bars_of
 from course_lib.text import listed, many, rank_name, rank_noun, size, unit_of
 from course_lib.tracing.events import Event, Trace
 

@@ -4,16 +4,16 @@ import torch
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, several, varied
-from course_lib.text import short
+from course_lib.scenes.scene import Scene, varied
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 150, 12, 478, 250  # of 640, the width of a figure
 _LEAST = 84  # height of what says what is what
 _DOT = 7
-_MOST = 100_000  # samples of a batch
+_SIZES = [1, 4, 16, 64, 256]  # of batches
+_DRAWS = 30  # of batches of a size
 
 
-def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Scene:
+def noise(gradients) -> Scene:
     """Draw batches of gradients of single samples.
 
     Each of `gradients` is f32[parameters], or what `torch.autograd.grad` returns. The
@@ -23,17 +23,16 @@ def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Sc
     has their standard deviations in both over √B for a batch size B; distances in
     titles are in all directions.
 
-    Errors: `UsageError` where there is no gradient of finite numbers, a batch size is
-    not 1 to 100,000, or draws are not 1 to 100.
+    Errors: `UsageError` where there is no gradient of finite numbers.
     """
-    rows, sizes = _checked(gradients), _sizes(batch_sizes, draws, seed)
-    means, seen = _means(rows, sizes, draws=draws, seed=seed), _directions(rows)
-    plane = _Plane(rows, seen, shown=torch.cat([*means.values()]))
-    source = f"measured: {len(rows):,} gradients, seed {seed}; the picture shows two "
+    rows = _checked(gradients)
+    means = _means(rows)
+    plane = _Plane(rows, _directions(rows), shown=torch.cat([*means.values()]))
+    source = f"measured: {len(rows):,} gradients, seed 0; the picture shows two "
     source += f"of their {rows.shape[1]:,} directions, titles measure in all of them"
     return varied(
         lambda **values: _moments(plane, means, *values.values()),
-        {"batch size": sizes},
+        {"batch size": _SIZES},
         height=2 * _TOP + plane.height,
         source=source,
         alt="dots around the head of an arrow",
@@ -41,16 +40,8 @@ def noise(gradients, *, batch_sizes=(1, 4, 16, 64, 256), draws=30, seed=0) -> Sc
     )
 
 
-def flat(gradients: torch.Tensor) -> torch.Tensor:
-    """f64[n, 2]: the part of each along their mean, and along what they differ in most.
-
-    The second direction is across the first one.
-    """
-    return gradients @ _directions(gradients)
-
-
 def _directions(gradients):
-    """Both as columns, f64[parameters, 2]."""
+    """Along their mean, and across it where they differ most: f64[parameters, 2]."""
     true = gradients.mean(0)
     along = true / true.norm().clamp(min=1e-30)
     rest = gradients - torch.outer(gradients @ along, along)
@@ -64,28 +55,15 @@ def _directions(gradients):
     return torch.stack([along, across], dim=1)
 
 
-def _means(rows, sizes, *, draws, seed):
+def _means(rows):
     """The gradients of batches, f64[draws, parameters] for each size."""
-    chance, means = torch.Generator().manual_seed(seed), {}
-    for size in sizes:
-        batches = torch.randint(len(rows), (draws, size), generator=chance)
+    chance, means = torch.Generator().manual_seed(0), {}
+    for size in _SIZES:
+        batches = torch.randint(len(rows), (_DRAWS, size), generator=chance)
         # how often each is in a batch: to pick the rows themselves takes much memory
         counts = [batch.bincount(minlength=len(rows)) for batch in batches]
         means[size] = torch.stack(counts).double() @ rows / size
     return means
-
-
-def _sizes(batch_sizes, draws, seed):
-    sizes = several(batch_sizes)
-    if type(seed) is not int or abs(seed) >= 2**63:
-        raise UsageError(f"noise() needs a whole number as its seed: {short(seed)}")
-    whole = all(type(number) is int and number > 0 for number in (*sizes, draws))
-    if sizes and whole and draws <= 100 and max(sizes) <= _MOST:
-        return sizes
-    raise UsageError(
-        f"noise() draws 1 to 100 batches of 1 to {_MOST:,} gradients: "
-        f"found batch_sizes={short(sizes)}, draws={short(draws)}"
-    )
 
 
 def _checked(gradients):

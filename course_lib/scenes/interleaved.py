@@ -4,8 +4,8 @@ from course_lib.errors import UsageError
 from course_lib.text import short
 
 
-def interleaved(p: int, m: int, *, chunks: int = 2) -> list[tuple[int, str, int]]:
-    """Interleaved 1F1B for p devices of several stages, m micro-batches.
+def interleaved(p: int, m: int) -> list[tuple[int, str, int]]:
+    """Return interleaved 1F1B for p devices of two stages each, m micro-batches.
 
     Instructions (stage, "forward" or "backward", micro-batch), those of device 0 first;
     stage s lies on device s mod p. The order is that of torch's own
@@ -15,15 +15,13 @@ def interleaved(p: int, m: int, *, chunks: int = 2) -> list[tuple[int, str, int]
     Source: Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU
     Clusters Using Megatron-LM*.
     """
-    counts = {"devices": p, "micro-batches": m, "chunks": chunks}
-    for name, count in counts.items():
-        least = 2 if name == "chunks" else 1
-        if type(count) is not int or count < least:
+    for name, count in (("devices", p), ("micro-batches", m)):
+        if type(count) is not int or count < 1:
             raise UsageError(
-                f"cannot interleave {short(count)} {name}: expected {least} or more"
+                f"cannot interleave {short(count)} {name}: expected 1 or more"
             )
     try:
-        ranks = actions("Interleaved1F1B", p, m, chunks=chunks)
+        ranks = actions("Interleaved1F1B", p, m, chunks=2)
     except ValueError as error:
         text = f"torch cannot interleave {m} micro-batches on {p} devices: {error}"
         raise UsageError(text) from None

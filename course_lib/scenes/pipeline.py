@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Axis, Item, Moment, label
 from course_lib.scenes.scene import Scene, several, varied
-from course_lib.scenes.schedules import KINDS, Timetable, played
+from course_lib.scenes.timetable import KINDS, Timetable, played
 from course_lib.text import listed, many, short
 
 _LEFT, _TOP, _ROW, _GAP = 76, 26, 34, 8  # of 640, the width of a figure

@@ -8,7 +8,7 @@ import pytest
 from course_lib import scenes
 from course_lib.errors import UsageError
 from course_lib.launching.results import Results
-from course_lib.scenes import bars
+from course_lib.scenes import timeline_bars as bars
 from course_lib.scenes.scene import payload
 from course_lib.tracing.events import Event, Trace
 

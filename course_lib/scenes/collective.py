@@ -2,21 +2,15 @@
 
 from typing import NamedTuple
 
-from course_lib.accelerators.collectives import (
-    ALL_REDUCES,
-    COLLECTIVES,
-    Move,
-    Schedule,
-)
+from course_lib.accelerators.collectives import COLLECTIVES, Move, Schedule
 from course_lib.errors import UsageError
+from course_lib.scenes.arrows import arrows, room
 from course_lib.scenes.items import Item, Moment, fitting, label
-from course_lib.scenes.lanes import arrows, room
 from course_lib.scenes.scene import WIDTH, Scene, several, switched
 from course_lib.text import listed, many, short
 
 _MOST = 8  # ranks, as many as there are colours
 _LEFT, _HIGH, _WIDEST, _HEAD, _GAP = 52, 144, 136, 22, 3
-_KINDS = COLLECTIVES | ALL_REDUCES
 _BEFORE = {
     "broadcast": "rank 0 has a tensor, the others have room for it",
     "all-gather": "each has one chunk, and room for those of the others",
@@ -48,25 +42,18 @@ class Flight(NamedTuple):
     copied: bool
 
 
-def collective(name=tuple(COLLECTIVES), *, ranks=4) -> Scene:
-    """Play a collective: with each round its chunks move from rank to rank.
+def collective(*, ranks=4) -> Scene:
+    """Play the collectives: with each round their chunks move from rank to rank.
 
-    `name` is "broadcast", "reduce", "all-reduce", "all-gather", "reduce-scatter",
-    "all-to-all", or an algorithm of an all-reduce: "reduce + broadcast", "whole-tensor
-    ring", "chunked ring", "binomial tree", "double binary tree", "halving and
-    doubling". Each argument is a value, or a list for a slider; its first value is
-    shown first. What was added bears the number of each rank that is in it.
+    `ranks` is a number, or a list for a slider whose first value is shown first. What
+    was added bears the number of each rank that is in it.
 
-    Errors: `UsageError` for another name, and for less than 1 or more than 8 ranks.
+    Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
-    options = {"collective": several(name), "ranks": several(ranks)}
-    for kind in options["collective"]:
-        if kind not in [*_KINDS]:
-            names = ", ".join(map(repr, _KINDS))
-            raise UsageError(f"no collective {short(kind)}: expected one of {names}")
+    options = {"collective": [*COLLECTIVES], "ranks": several(ranks)}
     schedules = {
-        (kind, count): _KINDS[kind](checked_ranks(count))
-        for kind in options["collective"]
+        (name, count): make(checked_ranks(count))
+        for name, make in COLLECTIVES.items()
         for count in options["ranks"]
     }
     top = 4 + room(pairs(m) for plan in schedules.values() for m in plan.rounds)
@@ -117,10 +104,9 @@ def plays(plan: Schedule):
         for rank, own in enumerate(plan.starts)
         for chunk in own
     }
-    got = dict(cells)
     for moves in plan.rounds:
         after = _joined(cells, plan.ranks)
-        flights = [*_flights(moves, plan, has=after, got=got)]
+        flights = [*_flights(moves, plan, after)]
         yield cells, flights
         for flight in flights:
             if not flight.copied:
@@ -128,19 +114,18 @@ def plays(plan: Schedule):
         for move, chunk, pieces, _ in flights:
             own = after.get((move.target, chunk), ()) if move.adds else ()
             after[move.target, chunk] = own + pieces
-            got[move.target, chunk] = pieces
         cells = after
     yield cells, []
     yield _joined(cells, plan.ranks), []
 
 
-def _flights(moves, plan, *, has, got):
+def _flights(moves, plan, has):
     """What is added elsewhere goes there; of what a rank keeps, a copy goes."""
     for move in moves:
         for chunk in move.chunks:
-            pieces = (got if move.forwards else has)[move.source, chunk]
-            kept = not move.adds and chunk in plan.ends[move.source]
-            if copied := kept or move.forwards:
+            pieces = has[move.source, chunk]
+            copied = not move.adds and chunk in plan.ends[move.source]
+            if copied:
                 ids = (f"{piece.id} {move.target}" for piece in pieces)
                 pieces = tuple(p._replace(id=name) for p, name in zip(pieces, ids))
             yield Flight(move, chunk, pieces, copied)
@@ -266,18 +251,16 @@ def _last(plan):
 
 def _says(moves, plan):
     """What happens in a round, as in "rank 1 sends one chunk to rank 0"."""
-    [first, *others], kinds = moves, {move.adds for move in moves}
-    what = "the tensor of one rank" if first.forwards else "the whole tensor"
-    if plan.chunks > 1:
-        what = many(len(first.chunks), "chunk").replace("1 chunk", "one chunk")
+    adds = moves[0].adds
+    what = "one chunk" if plan.chunks > 1 else "the whole tensor"
     what = f"{what} {way(moves, plan.ranks)}"
-    if not others:
-        end = ", which adds it" if first.adds else ""
-        return f"rank {first.source} sends {what}{end}"
+    if len(moves) == 1:
+        end = ", which adds it" if adds else ""
+        return f"rank {moves[0].source} sends {what}{end}"
     if len(moves) == plan.ranks:
-        end = f" and {'adds' if first.adds else 'keeps'} what it gets"
-        return f"each rank sends {what}{end if len(kinds) == 1 else ''}"
-    end = ", where it is added" if kinds == {True} else ""
+        does = "adds" if adds else "keeps"
+        return f"each rank sends {what} and {does} what it gets"
+    end = ", where it is added" if adds else ""
     return f"ranks {listed(sorted(move.source for move in moves))} send {what}{end}"
 
 
