@@ -86,7 +86,7 @@ def test_ranks_are_done_before_one_gpu_is():
         ([float("nan"), 1], {}, "a gradient is nan"),
         (["<b>", 1], {}, "a gradient is '<b>'"),
         ([1] * 8, {"ranks": [3]}, "3 ranks cannot share 8 micro-batches evenly"),
-        ([1] * 8, {"ranks": [0]}, "0 ranks cannot share"),
+        ([1] * 8, {"ranks": [0]}, "ranks cannot be 0"),
         ([1] * 8, {"ranks": []}, "needs at least one value"),
     ],
 )
@@ -95,20 +95,14 @@ def test_what_cannot_be_shared_is_refused_in_a_sentence(gradients, settings, wor
         accumulation(gradients, size=100, **settings)
 
 
-@pytest.mark.parametrize("gradients", [5, None, "12"])
-def test_what_is_no_list_of_gradients_is_refused(gradients):
-    with pytest.raises(UsageError, match="expected 1 to 8, each with its gradient"):
-        accumulation(gradients, size=100)
-
-
 @pytest.mark.parametrize("size", [float("nan"), -1, "100", None, 10**400])
 def test_what_is_no_size_is_refused(size):
-    with pytest.raises(UsageError, match="size is .*: expected bytes, 0 or more"):
+    with pytest.raises(UsageError, match="size cannot be .*: expected a number"):
         accumulation([1, 2], size=size)
 
 
 def test_a_switch_is_true_or_false():
-    with pytest.raises(UsageError, match="no_sync is 'no': expected True or False"):
+    with pytest.raises(UsageError, match="no_sync cannot be 'no': expected True or"):
         accumulation([1, 2], size=100, no_sync="no")
 
 

@@ -64,7 +64,6 @@ def test_the_first_value_is_shown_first_and_sliders_are_in_order():
     [
         {"samples": 0},
         {"ranks": [2, 0]},
-        {"samples": []},
         {"ranks": 2.5},
         {"samples": 33},
         {"samples": True},
@@ -74,8 +73,14 @@ def test_the_first_value_is_shown_first_and_sliders_are_in_order():
     ],
 )
 def test_what_cannot_be_dealt_is_a_sentence(bad):
-    with pytest.raises(UsageError, match="dealing"):
+    [name] = bad
+    with pytest.raises(UsageError, match=f"{name} cannot be .*: expected"):
         scenes.dealing(**{"samples": 4, "ranks": 2} | bad)
+
+
+def test_a_slider_needs_a_value():
+    with pytest.raises(UsageError, match="samples: a slider needs at least one value"):
+        scenes.dealing(samples=[])
 
 
 def test_one_sample_is_no_plural():

@@ -145,7 +145,7 @@ def test_a_schedule_that_returns_nothing_is_a_sentence():
 
 @pytest.mark.parametrize("bad", [None, [], len, ["gpipe"], {"GPipe": 3}])
 def test_what_is_no_dict_of_functions_is_refused(bad):
-    with pytest.raises(UsageError, match="functions by name|needs a schedule"):
+    with pytest.raises(UsageError, match="functions by name|needs at least one"):
         scenes.pipeline(bad)
 
 
@@ -157,7 +157,7 @@ def test_first_values_have_the_names_of_the_sliders(schedules, bad):
 
 @pytest.mark.parametrize(("p", "m"), [(0, 4), (4, 0)])
 def test_what_cannot_be_interleaved_is_refused(p, m):
-    with pytest.raises(UsageError, match="cannot interleave 0 .*: expected 1 or more"):
+    with pytest.raises(UsageError, match="cannot be 0: expected a whole number"):
         scenes.interleaved(p, m)
 
 
@@ -171,7 +171,7 @@ def test_a_schedule_of_nothing_is_a_moment():
     "bad", [{"p": []}, {"m": [0]}, {"p": [2.5]}, {"m": [float("nan")]}, {"m": 1000}]
 )
 def test_a_pipeline_of_nothing_is_refused(schedules, bad):
-    with pytest.raises(UsageError, match="needs a schedule, devices and micro"):
+    with pytest.raises(UsageError, match="cannot be|needs at least one"):
         scenes.pipeline(schedules, **bad)
 
 

@@ -4,13 +4,13 @@ import math
 from typing import NamedTuple
 
 from course_lib.errors import UsageError
+from course_lib.scenes.arguments import real_number, switches, whole_numbers
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, several, switched
+from course_lib.scenes.scene import Scene, switched
 from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
 _LEFT, _CARD, _PITCH, _HIGH, _BAR = 84, 46, 48, 26, 8
-_LARGEST = 1e18  # bytes
 _MOST = 8  # micro-batches that have room beside each other
 _GRAD, _SENT = _LEFT + _MOST * _PITCH + 2, 562
 _ONE, _FIRST, _ROW = 26, 84, 32  # y of one GPU, of rank 0, and from rank to rank
@@ -69,10 +69,10 @@ def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
     Errors: `UsageError` for no or more than 8 gradients, for some that are no numbers,
     for ranks that do not divide them.
     """
-    ranks, when = several(ranks), [*map(_when, several(no_sync))]
+    ranks = whole_numbers("ranks", ranks, most=_MOST)
+    when = [_WHEN[quiet] for quiet in switches("no_sync", no_sync)]
     gradients = _checked(gradients, ranks)
-    if not isinstance(size, int | float) or not 0 <= size <= _LARGEST:
-        raise UsageError(f"size is {short(size)}: expected bytes, 0 or more")
+    size = real_number("size", size)
 
     def moments(**values):
         quiet = values["all-reduce"] == _WHEN[True]
@@ -88,17 +88,7 @@ def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
     )
 
 
-def _when(no_sync):
-    if not isinstance(no_sync, bool):
-        raise UsageError(f"no_sync is {short(no_sync)}: expected True or False")
-    return _WHEN[no_sync]
-
-
 def _checked(gradients, ranks):
-    try:
-        gradients = [] if isinstance(gradients, str) else [*gradients]
-    except TypeError:  # a number, None, a tensor without dimensions
-        gradients = []
     gradients = list(map(_float, gradients))
     if not 0 < len(gradients) <= _MOST:
         raise UsageError(
@@ -106,9 +96,9 @@ def _checked(gradients, ranks):
             "with its gradient, a number"
         )
     for count in ranks:
-        if type(count) is not int or count < 1 or len(gradients) % count:
+        if len(gradients) % count:
             each = many(len(gradients), "micro-batch")
-            raise UsageError(f"{short(count)} ranks cannot share {each} evenly")
+            raise UsageError(f"{count} ranks cannot share {each} evenly")
     return gradients
 
 

@@ -11,7 +11,7 @@ from course_lib.accelerators.collectives import ALL_REDUCES, Schedule
 from course_lib.scenes.arrows import room
 from course_lib.scenes.collective import checked_ranks, pairs, tensors
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, several, switched
+from course_lib.scenes.scene import WIDTH, Scene, switched
 from course_lib.scenes.sent_bars import HIGH, LARGEST, LEFT, WIDEST, Panel, Sent, Tally
 from course_lib.text import listed, many, ranks_named
 
@@ -27,9 +27,9 @@ def all_reduces(*, ranks=(8, 4)) -> Scene:
 
     Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
-    options = {"ranks": several(ranks), "messages": ["small", "large"]}
+    options = {"ranks": checked_ranks(ranks), "messages": ["small", "large"]}
     plans = {
-        (count, kind): [_plan(name, checked_ranks(count), kind) for name in ALL_REDUCES]
+        (count, kind): [_plan(name, count, kind) for name in ALL_REDUCES]
         for count in options["ranks"]
         for kind in options["messages"]
     }

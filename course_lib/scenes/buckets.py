@@ -2,25 +2,23 @@
 
 import itertools
 import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from course_lib.errors import UsageError
+from course_lib.scenes.arguments import real_number, several, whole_numbers
 from course_lib.scenes.items import Axis, Item, Moment, fitting, label
-from course_lib.scenes.scene import Scene, several, switched
-from course_lib.text import many, short, size
+from course_lib.scenes.scene import Scene, switched
+from course_lib.text import many, size
 
 _LEFT, _WIDTH, _HIGH = 84, 532, 28  # the last number of the axis needs room
 _BACKWARD, _SENDING, _BUCKET = 8, 44, 134  # y of the rows
 _SUM, _TICKS = 88, 100
 _MIB = 2**20
-_DEFAULT = [_MIB, 25 * _MIB]  # DDP's own limits: the first bucket, all others
 _MOST = 40  # gradients, for a figure that can be read
 _LARGEST, _LONGEST = 10**15, 10**6  # bytes, ms
-_NO_CAP = "expected MiB above 0, or None for DDP's default"
 _SOURCE = (
     "modelled: backward 1 ms per MB; all-reduces one after the other, each its latency"
     " and 1 ms per MB"
@@ -72,12 +70,18 @@ def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
     Errors: `UsageError` for sizes, limits and times that are none; for more than 40
     gradients.
     """
-    sizes = _sizes(sizes)
-    caps = [(_limits(value), _cap_name(value)) for value in several(cap)]
-    limits = {name: limit for limit, name in caps}
+    sizes = whole_numbers("a gradient", sizes, least=0, most=_LARGEST)
+    if not 0 < len(sizes) <= _MOST:
+        raise UsageError(
+            f"cannot show {many(len(sizes), 'gradient')}: the figure has room for 1 to"
+            f" {_MOST}"
+        )
+    limits = dict(map(_limits, several(cap)))
     switches = {
         "cap (MiB)": list(limits),
-        "latency (ms)": list(map(_milliseconds, several(latency))),
+        "latency (ms)": [
+            real_number("latency", value, most=_LONGEST) for value in several(latency)
+        ],
     }
     steps = {
         values: step(sizes, limits[values[0]], values[1])
@@ -111,48 +115,12 @@ def step(sizes, limits, latency) -> BucketedStep:
     return BucketedStep(sizes, ready, messages, latency)
 
 
-def _sizes(sizes):
-    if not isinstance(sizes, Iterable) or isinstance(sizes, str):
-        raise UsageError(
-            "buckets() needs a list with the bytes of each gradient: found "
-            f"{short(sizes)}"
-        )
-    sizes = list(sizes)
-    if not sizes:
-        raise UsageError("cannot fill buckets: there are no gradients")
-    if len(sizes) > _MOST:
-        there = many(len(sizes), "gradient")
-        raise UsageError(f"cannot show {there}: the figure has room for {_MOST}")
-    for count in sizes:
-        if type(count) is not int or not 0 <= count <= _LARGEST:
-            raise UsageError(
-                f"cannot fill buckets with {short(count)}: expected the bytes of each "
-                f"gradient, as parameter.nbytes says them, up to {size(_LARGEST)}"
-            )
-    return sizes
-
-
 def _limits(cap):
+    """The name of a value of the slider, and DDP's limits in bytes."""
     if cap is None:
-        return _DEFAULT
-    number = isinstance(cap, int | float) and not isinstance(cap, bool)
-    if not number or not 0 < cap * _MIB <= _LARGEST:
-        raise UsageError(f"a bucket cannot have {short(cap)} as its limit: {_NO_CAP}")
-    return [math.ceil(cap * _MIB)]
-
-
-def _cap_name(cap):
-    return "1, then 25" if cap is None else f"{cap:g}"
-
-
-def _milliseconds(latency):
-    number = isinstance(latency, int | float) and not isinstance(latency, bool)
-    if not number or not 0 <= latency <= _LONGEST:
-        raise UsageError(
-            f"no all-reduce takes {short(latency)} ms: expected 0 or more, up to "
-            f"{_LONGEST:,}"
-        )
-    return latency
+        return "1, then 25", [_MIB, 25 * _MIB]  # the first bucket, all others
+    cap = real_number("cap", cap, least=0.001, most=1e9)
+    return f"{cap:g}", [math.ceil(cap * _MIB)]
 
 
 # --- what is to be seen

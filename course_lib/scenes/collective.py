@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from course_lib.accelerators.collectives import COLLECTIVES, Move, Schedule
-from course_lib.errors import UsageError
+from course_lib.scenes.arguments import whole_numbers
 from course_lib.scenes.arrows import arrows, room
 from course_lib.scenes.items import Item, Moment, fitting, label
-from course_lib.scenes.scene import WIDTH, Scene, several, switched
-from course_lib.text import listed, many, short
+from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.text import listed, many
 
 _MOST = 8  # ranks, as many as there are colours
 _LEFT, _HIGH, _WIDEST, _HEAD, _GAP = 52, 144, 136, 22, 3
@@ -50,9 +50,9 @@ def collective(*, ranks=4) -> Scene:
 
     Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
-    options = {"collective": [*COLLECTIVES], "ranks": several(ranks)}
+    options = {"collective": [*COLLECTIVES], "ranks": checked_ranks(ranks)}
     schedules = {
-        (name, count): make(checked_ranks(count))
+        (name, count): make(count)
         for name, make in COLLECTIVES.items()
         for count in options["ranks"]
     }
@@ -70,14 +70,9 @@ def collective(*, ranks=4) -> Scene:
     )
 
 
-def checked_ranks(ranks) -> int:
-    """The number of ranks.
-
-    Errors: `UsageError` unless it is a number from 1 to 8.
-    """
-    if type(ranks) is not int or not 1 <= ranks <= _MOST:
-        raise UsageError(f"{short(ranks)} ranks: the figure has room for 1 to {_MOST}")
-    return ranks
+def checked_ranks(ranks) -> list[int]:
+    """Return one number of ranks or several as a list, each from 1 to 8."""
+    return whole_numbers("ranks", ranks, most=_MOST)
 
 
 def pairs(moves) -> list[tuple[int, int]]:

@@ -2,14 +2,14 @@
 
 from torch.utils.data import DistributedSampler
 
-from course_lib.errors import UsageError
+from course_lib.scenes.arguments import switches, whole_numbers
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, several, switched
-from course_lib.text import many, short
+from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.text import many
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
 _LEFT, _TOP = 70, 62
-_MOST = {"samples": 32, "ranks": 16}  # with two digits on a card
+_MOST_SAMPLES, _MOST_RANKS = 32, 16  # with two digits on a card
 
 
 def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
@@ -19,35 +19,22 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     `dealing(samples=10, ranks=[4, 2, 3], drop_last=[False, True])`. What is dealt a
     second time, to fill up, has a dashed outline. Seed 0, epoch 0.
 
-    Errors: `UsageError` for fewer than one sample or rank, or an empty list.
+    Errors: `UsageError` for what is no such value, or an empty list.
     """
-    given = {"samples": samples, "ranks": ranks}
-    given |= {"shuffle": shuffle, "drop_last": drop_last}
-    values = {name: _values(name, value) for name, value in given.items()}
-    for name, most in _MOST.items():
-        if max(values[name]) > most:
-            raise UsageError(f"dealing draws {most} {name} at most")
-    seed = ", seed 0, epoch 0" * any(values["shuffle"])
+    options = {
+        "samples": whole_numbers("samples", samples, most=_MOST_SAMPLES),
+        "ranks": whole_numbers("ranks", ranks, most=_MOST_RANKS),
+        "shuffle": switches("shuffle", shuffle),
+        "drop_last": switches("drop_last", drop_last),
+    }
+    seed = ", seed 0, epoch 0" * any(options["shuffle"])
     return switched(
         _moments,
-        values,
-        height=_row(max(values["ranks"])) + 8,
+        options,
+        height=_row(max(options["ranks"], default=1)) + 8,
         source=f"computed by torch's DistributedSampler{seed}",
         seconds=0.4,
     )
-
-
-def _values(name, given):
-    """One value or several, as a list."""
-    values = several(given)
-    if not values:
-        raise UsageError(f"dealing needs a number of {name}, or a list of some")
-    kind = bool if name in ("shuffle", "drop_last") else int
-    for value in values:
-        if type(value) is not kind or (kind is int and value < 1):
-            wanted = "as True or False" if kind is bool else "of 1 or more"
-            raise UsageError(f"dealing needs {name} {wanted}, not {short(value)}")
-    return values
 
 
 def _moments(*, samples, ranks, shuffle, drop_last):

@@ -1,7 +1,9 @@
 """The interleaved schedule as torch.distributed.pipelining lists it."""
 
 from course_lib.errors import UsageError
-from course_lib.text import short
+from course_lib.scenes.arguments import whole_numbers
+
+_MOST = 1024  # of devices and of micro-batches
 
 
 def interleaved(p: int, m: int) -> list[tuple[int, str, int]]:
@@ -15,11 +17,8 @@ def interleaved(p: int, m: int) -> list[tuple[int, str, int]]:
     Source: Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU
     Clusters Using Megatron-LM*.
     """
-    for name, count in (("devices", p), ("micro-batches", m)):
-        if type(count) is not int or count < 1:
-            raise UsageError(
-                f"cannot interleave {short(count)} {name}: expected 1 or more"
-            )
+    whole_numbers("p", p, most=_MOST)
+    whole_numbers("m", m, most=_MOST)
     try:
         ranks = actions("Interleaved1F1B", p, m, chunks=2)
     except ValueError as error:

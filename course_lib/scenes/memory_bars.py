@@ -5,16 +5,14 @@ import math
 from typing import NamedTuple
 
 from course_lib.accelerators.memory import KINDS
-from course_lib.errors import UsageError
+from course_lib.scenes.arguments import real_number, whole_numbers
 from course_lib.scenes.items import Item, Moment, fitting, label
-from course_lib.scenes.scene import Scene, several, switched
+from course_lib.scenes.scene import Scene, switched
 from course_lib.scenes.svg import class_name
-from course_lib.text import many, short, size
+from course_lib.text import many, size
 
 _LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
 _TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
-_MOST = 8  # GPUs below each other
-_LARGEST = 1e18  # parameters or bytes: more than there are anywhere
 _SOURCE = (
     "computed: Adam, numbers of 4 bytes, equal parts; without work space and DDP's"
     " buckets (a copy of the gradients); of a model in parts, one micro-batch is alive"
@@ -68,76 +66,41 @@ class Placement(NamedTuple):
         return dict(zip(KINDS, counts))
 
 
-def memory_bars(
-    parameters,
-    *,
-    sample,
-    batch,
-    capacity,
-    gpus=(1, 2, 4),
-    split=(False, True),
-    microbatch=None,
-    shard=(False, True),
-) -> Scene:
-    """The four kinds of memory on each GPU, in bars, against its capacity.
+def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
+    """Draw the four kinds of memory on each GPU, in bars, against its capacity.
 
     A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
     gradient, 8 for two means. A `sample` leaves so many bytes of activations, and one
     micro-batch is alive at a time, in a split model, too; `batch` is counted in
-    samples, `capacity` in bytes of a GPU. GPUs share the batch or `split` the model
-    evenly; `microbatch` samples go through it at once (without it the batch, a quarter,
-    a 16th and a 64th); with `shard` each rank keeps a part of the optimizer's state.
-    These are one value, or a list whose first is shown first.
+    samples, `capacity` in bytes of a GPU. Sliders say how many GPUs share the batch or
+    the model evenly, how many samples go through it at once, and whether each rank
+    keeps a part of the optimizer's state.
 
-    Errors: `UsageError` for numbers that are not above 0, or that are absurd.
+    Errors: `UsageError` for numbers that are less than 1, or that are absurd.
     """
-    sizes = {"parameters": parameters, "sample": sample, "batch": batch}
-    sizes |= {"capacity": capacity}
-    for name, value in sizes.items():
-        _positive(name, value)
-    _whole(batch, "samples")
-    if microbatch is None:
-        microbatch = [max(1, int(batch) // n) for n in (1, 4, 16, 64)]
+    for name, value in (("parameters", parameters), ("sample", sample)):
+        real_number(name, value, least=1)
+    whole_numbers("batch", batch, most=10**18)
+    real_number("capacity", capacity, least=1)
     switches = {
-        "GPUs": [_whole(count, "GPUs", _MOST) for count in several(gpus)],
-        "each holds": [_HOLDS[_switch(value, "split")] for value in several(split)],
-        "micro-batch": [_whole(count, "samples") for count in several(microbatch)],
-        "shard optimizer": [_switch(value, "shard") for value in several(shard)],
+        "GPUs": [1, 2, 4],
+        "each holds": [*_HOLDS.values()],
+        "micro-batch": [max(1, batch // part) for part in (1, 4, 16, 64)],
+        "shard optimizer": [False, True],
     }
-    plans = [
-        Placement(*sizes.values(), *values)
-        for values in itertools.product(*switches.values())
-    ]
-    most = max((sum(plan.held.values()) for plan in plans), default=1)
+
+    def placement(values):
+        return Placement(parameters, sample, batch, capacity, *values)
+
+    plans = map(placement, itertools.product(*switches.values()))
+    most = max(sum(plan.held.values()) for plan in plans)
     scale = _WIDTH / max(most, capacity)
     return switched(
-        lambda **values: _moments(Placement(*sizes.values(), *values.values()), scale),
+        lambda **values: _moments(placement(values.values()), scale),
         switches,
-        height=_TOP + max(switches["GPUs"], default=1) * _ROW + 16,
+        height=_TOP + max(switches["GPUs"]) * _ROW + 16,
         source=_SOURCE,
     )
-
-
-def _positive(name, value):
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value <= _LARGEST:
-        limit = "" if not number or value <= _LARGEST else f", at most {_LARGEST:.0e}"
-        raise UsageError(f"{name} is {short(value)}: expected a number above 0{limit}")
-
-
-def _switch(value, name):
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} is {short(value)}: expected True or False")
-    return value
-
-
-def _whole(count, noun, most=_LARGEST):
-    if type(count) is not int or not 1 <= count <= most:
-        limit = f"up to {most}" if most < _LARGEST else "above 0"
-        raise UsageError(
-            f"cannot show {short(count)} {noun}: expected whole numbers {limit}"
-        )
-    return count
 
 
 # --- what is to be seen

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 
 from course_lib.errors import UsageError
+from course_lib.scenes.arguments import real_number
 from course_lib.scenes.arrows import room
 from course_lib.scenes.collective import checked_ranks, pairs, tensors, way
 from course_lib.scenes.items import Item, Moment, label
@@ -27,9 +28,9 @@ def messages(meter, *, tensor: float | None = None) -> Scene:
             "messages() needs the meter of a launch, such as `results.meter`: "
             f"found {short(meter)}"
         )
-    if tensor is not None and not (isinstance(tensor, int | float) and tensor > 0):
-        raise UsageError(f"tensor is {short(tensor)}: expected its bytes, above 0")
-    ranks = checked_ranks(meter.world_size)
+    if tensor is not None:
+        tensor = real_number("tensor", tensor, least=1)
+    [ranks] = checked_ranks(meter.world_size)
     titles, steps = zip(*_played(meter, ranks, tensor))
     most = max(steps[-1].bill) or 1
     panel = Panel(LEFT, (WIDTH - LEFT) // ranks, HIGH + 36, HIGH / most, size)

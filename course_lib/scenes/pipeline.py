@@ -5,8 +5,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from course_lib.errors import UsageError
+from course_lib.scenes.arguments import whole_numbers
 from course_lib.scenes.items import Axis, Item, Moment, label
-from course_lib.scenes.scene import Scene, several, varied
+from course_lib.scenes.scene import Scene, varied
 from course_lib.scenes.timetable import KINDS, Timetable, played
 from course_lib.text import listed, many, short
 
@@ -58,14 +59,15 @@ def _options(schedules, p, m):
             'pipeline() needs functions by name, such as {"GPipe": gpipe}: '
             f"found {short(schedules)}"
         )
-    options = {"schedule": [*schedules], "p": several(p), "m": several(m)}
-    counts = [*options["p"], *options["m"]]
-    if all(options.values()) and all(type(n) is int and 0 < n <= _MOST for n in counts):
-        return options
-    raise UsageError(
-        f"a pipeline needs a schedule, devices and micro-batches, up to {_MOST} each: "
-        f"found {options['schedule']}, p={short(options['p'])}, m={short(options['m'])}"
-    )
+    options = {
+        "schedule": [*schedules],
+        "p": whole_numbers("p", p, most=_MOST),
+        "m": whole_numbers("m", m, most=_MOST),
+    }
+    for name, values in options.items():
+        if not values:
+            raise UsageError(f"{name}: a pipeline needs at least one")
+    return options
 
 
 def _first(options, at):

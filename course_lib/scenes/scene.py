@@ -13,6 +13,7 @@ from urllib.parse import quote
 from course_lib.display import in_notebook
 from course_lib.errors import UsageError
 from course_lib.scenes import svg
+from course_lib.scenes.arguments import several
 from course_lib.scenes.items import Axis, checked
 
 WIDTH = 640
@@ -101,11 +102,6 @@ def switched(make, switches: dict, **settings) -> Scene:
     options = {name: values for name, values in options.items() if len(values) > 1}
     at = {name: first[name] for name in options}
     return varied(lambda **values: make(**first | values), options, at=at, **settings)
-
-
-def several(given) -> list:
-    """One value or several, as a list."""
-    return list(given) if isinstance(given, list | tuple | range) else [given]
 
 
 def _slider(values):
