@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections import Counter
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from benchmarks import scaling as benchmark
 from course_lib.accelerators.alpha_beta import ALGORITHMS
 from course_lib.accelerators.hardware import Link
-from course_lib.clusters.fake_ranks import FakeCall, fake_ranks
+from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.clusters.scaling import (
     Bills,
     Network,
@@ -42,8 +43,7 @@ def drawn(seed):
     sizes = tuple(draw.uniform(1e3, 1e9) for _ in range(draw.randint(1, 9)))
     step = TrainingStep(*parts[:2], sizes, *parts[2:])
     links = (Link("", draw.uniform(1e9, 1e12), draw.uniform(0, 1e-4), "") for _ in "ab")
-    flat, ports = draw.random() < 0.5, draw.choice([None, 1, 4])
-    return step, Network(8, *links, ports=ports, flat=flat)
+    return step, Network(8, *links, ports=draw.choice([None, 1, 4]))
 
 
 # --- limits
@@ -77,8 +77,6 @@ def test_buckets_follow_each_other_on_one_queue():
     network = Network(2, Link("", 1e9, 0.0, ""))
     step = TrainingStep(0.0, 0.2, (0.3e9, 0.3e9))
     assert predict(step, 2, network).exposed == pytest.approx(0.5)
-    early = TrainingStep(0.0, 0.2, (0.3e9, 0.3e9), ready=(0.0, 1.0))
-    assert predict(early, 2, network).exposed == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -126,19 +124,6 @@ def test_an_all_reduce_over_nodes_is_a_ring_inside_and_one_between():
     assert shared - seconds == pytest.approx(7 * 1.5 * 10e6 / 10e9)
 
 
-def test_a_flat_ring_is_as_slow_as_its_slowest_link():
-    flat = Network(8, FAST, SLOW, ports=1, flat=True)
-    assert flat.all_reduce(80e6, gpus=32) == RING.seconds(32, 80e6, link=SLOW)
-    # with a port for each GPU, links inside are no faster than those between
-    wide = Network(8, FAST, SLOW, flat=True).all_reduce(80e6, gpus=32)
-    assert wide == pytest.approx(62 * 1e-5 + 62 / 32 * 80e6 / 80e9)
-
-
-def test_groups_with_one_gpu_in_each_node_share_its_ports():
-    alone = Network(8, FAST, SLOW, ports=8).all_reduce(1e6, gpus=16, in_node=1)
-    assert alone == RING.seconds(16, 1e6, link=SLOW)
-
-
 @pytest.mark.parametrize("gpus", [0, -8, 12, 2.0, "8", None])
 def test_gpus_that_do_not_fill_nodes_are_refused(gpus):
     with pytest.raises(UsageError, match=f"place {gpus!r} GPUs on nodes of 8"):
@@ -162,7 +147,6 @@ def test_gradients_are_cut_as_ddp_cuts_them():
     [
         ({"forward": -1}, "each time is 0 or more seconds"),
         ({"backward": float("nan")}, "each time is 0 or more"),
-        ({"ready": (1.0,)}, "2 buckets can leave: found 1 share of backward"),
     ],
 )
 def test_a_step_that_cannot_be_is_refused(step, words):
@@ -227,15 +211,14 @@ def test_fsdp_on_1024_ranks_moves_half_as_much_again_as_ddp():
     with fake_ranks(1024) as calls:
         sharded()(torch.ones(1, 1024)).sum().backward()
     whole = 3 * 1025 * 1024 * 4
-    assert calls.bytes("all_gather") == 2 * whole
-    assert calls.bytes("reduce_scatter") == whole
+    sums = Counter()
+    for call in calls:
+        sums[call.name] += call.bytes
+    assert sums == {"all_gather": 2 * whole, "reduce_scatter": whole}
     assert {len(call.ranks) for call in calls} == {1024}
     told = "<FakeCalls 6 all_gather of 25.2 MB; 3 reduce_scatter of 12.6 MB>"
     assert repr(calls) == told
     assert "<b>all_gather</b></td><td>1,024</td><td>6</td>" in calls._repr_html_()
-    ddp = NETWORK.all_reduce(whole / 3, gpus=1024)
-    times = [call.seconds(NETWORK) for call in calls]
-    assert sum(times) == pytest.approx(1.5 * 3 * ddp)
 
 
 def test_nothing_of_fake_ranks_stays():
@@ -250,22 +233,6 @@ def test_fake_ranks_are_refused_where_a_group_is():
     words = "1,024 fake ranks: this process"
     with fake_ranks(4), pytest.raises(UsageError, match=words), fake_ranks(1024):
         pass
-
-
-def test_a_group_of_one_rank_per_node_is_modelled_between_nodes():
-    call = FakeCall("all_reduce", 10**6, tuple(range(0, 1024, 8)))
-    assert call.seconds(NETWORK) == RING.seconds(128, 1e6, link=SLOW)
-    inside = FakeCall("reduce_scatter", 10**6, tuple(range(8)))
-    assert inside.seconds(NETWORK) == RING.seconds(8, 1e6, link=FAST) / 2
-    trees = Network(8, FAST, SLOW, algorithm="binomial tree")
-    gather = FakeCall("all_gather", 10**6, call.ranks)
-    assert call.seconds(trees) != call.seconds(NETWORK)
-    assert gather.seconds(trees) == gather.seconds(NETWORK)
-
-
-def test_a_collective_without_a_model_is_named():
-    with pytest.raises(UsageError, match="the time of barrier: known are all_reduce"):
-        FakeCall("barrier", 1, (0, 1)).seconds(NETWORK)
 
 
 # --- the benchmark

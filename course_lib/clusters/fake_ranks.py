@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.clusters.scaling import Network
 from course_lib.display import number_table
 from course_lib.errors import UsageError
 from course_lib.text import many, size
@@ -23,10 +20,6 @@ _NAMES = {
     "reducescatter": "reduce_scatter",
     "broadcast": "broadcast",
 }
-# of an all-reduce, which is a reduce-scatter and an all-gather; a broadcast cuts its
-# tensor up, then gathers it (Thakur, Rabenseifner, Gropp, 2005)
-_PARTS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5, "broadcast": 1.0}
-
 _SPACES = "c10d", "_c10d_functional"
 
 
@@ -37,30 +30,9 @@ class FakeCall(NamedTuple):
     bytes: int
     ranks: tuple[int, ...]
 
-    def seconds(self, network: Network) -> float:
-        """What it takes, modelled: node 0 has the first ranks, and so on.
-
-        All but all-reduces go round rings, whatever the network's algorithm. Errors:
-        `UsageError` for a collective whose time is not modelled.
-        """
-        if self.name not in _PARTS:
-            raise UsageError(
-                f"cannot model the time of {self.name}: known are {', '.join(_PARTS)}."
-            )
-        nodes = Counter(rank // network.gpus_per_node for rank in self.ranks)
-        size, inner = len(self.ranks), max(nodes.values())
-        if self.name != "all_reduce":
-            network = replace(network, algorithm="chunked ring")
-        whole = network.all_reduce(self.bytes, gpus=size, in_node=inner)
-        return _PARTS[self.name] * whole
-
 
 class FakeCalls(list):
     """The collectives of one rank, `FakeCall`s in their order."""
-
-    def bytes(self, name: str = "") -> int:
-        """Bytes of the whole tensors, of all collectives or of those of one name."""
-        return sum(call.bytes for call in self if name in ("", call.name))
 
     def _rows(self):
         """Calls by name and ranks: how many, and their bytes together."""

@@ -11,7 +11,7 @@ from course_lib.accelerators.alpha_beta import Algorithm, find_algorithm
 from course_lib.accelerators.hardware import Link, find_link, parse_size
 from course_lib.display import number_table
 from course_lib.errors import UsageError
-from course_lib.text import many, unit_of
+from course_lib.text import unit_of
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,9 @@ class TrainingStep:
     """One step of a rank: seconds of each part, and the bytes of each bucket of DDP.
 
     `input` is what the loader needs for a batch, while another one is computed.
-    `buckets` leave in this order; `ready` are the shares of backward after which they
-    can, the last at its end. Without it a bucket is ready when as many bytes have
-    gradients. A share `drag` of the time of an all-reduce that runs during backward
-    is added to backward: it uses what backward needs, cores of a CPU most of all.
+    `buckets` leave in this order, each when as many bytes have gradients. A share
+    `drag` of the time of an all-reduce that runs during backward is added to backward:
+    it uses what backward needs, cores of a CPU most of all.
     """
 
     forward: float
@@ -30,7 +29,6 @@ class TrainingStep:
     buckets: tuple[float, ...]
     optimizer: float = 0.0
     input: float = 0.0
-    ready: tuple[float, ...] | None = None
     drag: float = 0.0
 
     def __post_init__(self):
@@ -38,11 +36,6 @@ class TrainingStep:
         if not all(0 <= time < math.inf for time in times):
             raise UsageError(
                 f"cannot model a step of {times} s: each time is 0 or more seconds."
-            )
-        if self.ready and len(self.ready) != len(self.buckets):
-            raise UsageError(
-                f"cannot tell when {many(len(self.buckets), 'bucket')} can leave: found"
-                f" {many(len(self.ready), 'share')} of backward. Give one for each."
             )
 
     @property
@@ -53,7 +46,7 @@ class TrainingStep:
     def shares(self) -> tuple[float, ...]:
         """The share of backward after which each bucket can leave."""
         whole = sum(self.buckets)
-        return self.ready or tuple(part / whole for part in accumulate(self.buckets))
+        return tuple(part / whole for part in accumulate(self.buckets))
 
 
 def buckets(
@@ -78,8 +71,7 @@ class Network:
     A node has `ports` to the others, by default one for each GPU; its GPUs share them.
     An all-reduce is hierarchical: a ring inside each node leaves each GPU a share of
     the sums; GPUs of equal place reduce their shares over all nodes by `algorithm`;
-    the ring goes on inside. A `flat` one is one `algorithm` over all GPUs, each round
-    as slow as the slowest link.
+    the ring goes on inside.
     """
 
     gpus_per_node: int = 8
@@ -87,38 +79,27 @@ class Network:
     between: Link | str = "InfiniBand-NDR"
     ports: int | None = None
     algorithm: str | Algorithm = "chunked ring"
-    flat: bool = False
 
-    def all_reduce(
-        self, bytes: float, *, gpus: int, in_node: int | None = None
-    ) -> float:
-        """Seconds for tensors of so many bytes on each of so many GPUs.
+    def all_reduce(self, bytes: float, *, gpus: int) -> float:
+        """Return the seconds for tensors of so many bytes on each of so many GPUs.
 
-        They fill their nodes, or `in_node` of them are in each, while the other GPUs
-        of a node do the same in groups of their own. Errors: `UsageError` for GPUs
-        that cannot be placed so.
+        Errors: `UsageError` for GPUs that do not fill their nodes.
         """
-        inner, nodes = self._levels(gpus, in_node)
+        inner, nodes = self._levels(gpus)
         ring, way = find_algorithm("chunked ring"), find_algorithm(self.algorithm)
-        inside, between = find_link(self.inside), find_link(self.between)
+        rings = ring.seconds(inner, bytes, link=self.inside)
         if nodes == 1:
-            return (way if self.flat else ring).seconds(inner, bytes, link=inside)
+            return rings
+        between = find_link(self.between)
         share = between.bandwidth * (self.ports or self.gpus_per_node)
         link = replace(between, bandwidth=share / self.gpus_per_node)
-        if not self.flat:
-            rings = ring.seconds(inner, bytes, link=inside)
-            return rings + way.seconds(nodes, max(1, bytes / inner), link=link)
-        # rings side by side, one for each GPU of a node, have a part each
-        slowest = min(inside.bandwidth, link.bandwidth * inner)
-        latency = max(inside.latency, link.latency)
-        link = replace(link, bandwidth=slowest, latency=latency)
-        return way.seconds(gpus, bytes, link=link)
+        return rings + way.seconds(nodes, max(1, bytes / inner), link=link)
 
-    def _levels(self, gpus, in_node):
+    def _levels(self, gpus):
         """GPUs in a node, and nodes."""
         size = self.gpus_per_node
         if isinstance(gpus, int) and gpus > 0:
-            inner = in_node or min(gpus, size)
+            inner = min(gpus, size)
             if not gpus % inner:
                 return inner, gpus // inner
         raise UsageError(

@@ -1,19 +1,18 @@
 """A race of processes for one number: each read, each write, and what is lost."""
 
-import math
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from course_lib.errors import UsageError
 from course_lib.scenes.items import Item, Moment, cut, fitting, label
 from course_lib.scenes.scene import Scene
-from course_lib.text import listed, many, rank_order, short
-from course_lib.tracing.events import Event
+from course_lib.text import listed, many, rank_order
 
 _MOST = {"process": 6, "addition": 60}  # that a figure has room for
 _LEFT, _COLUMN, _TOP, _HIGH = 64, 80, 142, 176  # of 640, the width of a figure
 _CARD = 44, 28
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_LOGGED = re.compile(f"{_NUMBER} → {_NUMBER}")
 
 
 class Addition(NamedTuple):
@@ -58,8 +57,8 @@ def lost_updates(events) -> Scene:
     addition is marked as lost from the moment on in which neither the counter nor a
     process has a number that contains it.
 
-    Errors: `UsageError` without an addition, for a name or a time of another kind, and
-    for more than 6 processes or 60 additions.
+    Errors: `UsageError` without an addition, for a name of another kind, and for more
+    than 6 processes or 60 additions.
     """
     additions = _additions(events)
     processes = sorted({addition.process for addition in additions}, key=rank_order)
@@ -135,40 +134,23 @@ def _writer(events, number, accesses):
 
 
 def _additions(events):
-    if not isinstance(events, Iterable) or isinstance(events, str):
-        events = [events]
     additions = [*map(_addition, events)]
-    begun = set()
-    for process, *_, start, _ in additions:
-        if (process, start) in begun:
+    begun = [(addition.process, addition.start) for addition in additions]
+    for process, start in begun:
+        if begun.count((process, start)) > 1:
             who = _name(process)
             raise UsageError(f"{who} begins two additions at one time, {start:g} s")
-        begun.add((process, start))
     return additions
 
 
 def _addition(event):
-    if not isinstance(event, Event) or not isinstance(event.rank, int | str):
-        raise UsageError(
-            f"lost_updates() needs a trace, or a list of events: found {short(event)}"
-        )
-    try:
-        numbers = re.fullmatch(r"(\S+) → (\S+)", event.name)
-        old, new = map(float, numbers.groups())
-    except (AttributeError, ValueError, TypeError):
-        old = new = math.nan
-    if not math.isfinite(old + new):
+    numbers = _LOGGED.fullmatch(event.name)
+    if not numbers:
         raise UsageError(
             "the name of an addition is what was read and written, such as '0 → 1': "
             f"found {event.name!r:.60}"
         )
-    times = event.start, event.stop
-    if not all(isinstance(time, int | float) for time in times) or not (
-        -math.inf < event.start <= event.stop < math.inf
-    ):
-        when = f"{event.start} to {event.stop}"
-        raise UsageError(f"the addition {event.name} has no time: {when}")
-    return Addition(event.rank, old, new, *times)
+    return Addition(event.rank, *map(float, numbers.groups()), event.start, event.stop)
 
 
 def _moments(accesses, processes):
