@@ -112,7 +112,7 @@ _HEAD = ["training step", "CPU", "virtual GPU", "ratio", "traced"]
 
 def _row(name, case, rounds):
     from course_lib.accelerators.selection import devices
-    from course_lib.tracing.record import trace
+    from course_lib.tracing.device_trace import trace
 
     print(f"virtual: {name}", file=sys.stderr, flush=True)
     (device,) = devices(1, quiet=True)

@@ -13,8 +13,8 @@ import sys
 _HOMES = {
     "doctor": "checkup",
     "devices": "accelerators.selection",
-    "trace": "tracing.record",
-    "memory": "accelerators.usage",
+    "trace": "tracing.device_trace",
+    "memory": "accelerators.memory_by_kind",
     "launch": "launching.launcher",
     "plot_timeline": "plots.timeline",
     "plot_memory": "plots.memory",

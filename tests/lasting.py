@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.tracing.record import trace
+from course_lib.tracing.device_trace import trace
 
 
 def lasts(device, work):

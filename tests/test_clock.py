@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib.accelerators.hardware import GPUS, LINKS
 from course_lib.accelerators.virtual import LAUNCH, machine
-from course_lib.tracing.record import trace
+from course_lib.tracing.device_trace import trace
 from tests.lasting import lasts
 
 A100, NVLINK, PCIE = GPUS["A100"], LINKS["NVLink3"], LINKS["PCIe4"]

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.launching.launcher import launch
 from course_lib.tracing import profiler as marks
-from course_lib.tracing import ranks
+from course_lib.tracing import rank_recording
 from course_lib.tracing.events import happens_before
 from course_lib.tracing.flight_recorder import Call
 from course_lib.tracing.merge import merge
@@ -192,7 +192,7 @@ def test_calls_without_a_flight_recorder_are_counted_by_name():
 
 
 def test_matmul_outside_of_regions_has_its_operators_name():
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
     assert "matmul" in [mark.name for mark in recording.events]
 
@@ -200,7 +200,7 @@ def test_matmul_outside_of_regions_has_its_operators_name():
 def test_forward_backward_and_optimizer_are_regions():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
     regions = ("forward", "backward", "optimizer")
@@ -215,7 +215,7 @@ def test_a_step_is_a_region_in_a_dispatch_mode_too():
 
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with ranks.record() as recording, Watch():
+    with rank_recording.record() as recording, Watch():
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
     assert "optimizer" in [mark.name for mark in recording.events]
@@ -228,8 +228,10 @@ def test_a_recording_ends_when_gloo_has_noted_the_ends_of_its_calls(monkeypatch)
     # torch 2.11 forgets a call whose end comes later; nccl's ends may come much later
     pending = [call(0, n, backend=b)._replace(done=False) for n, b in PENDING]
     answers = [pending, pending, [call(0, 1), pending[1]]]
-    monkeypatch.setattr(ranks.flight_recorder, "read", lambda _: answers.pop(0))
-    ranks._settle()
+    monkeypatch.setattr(
+        rank_recording.flight_recorder, "read", lambda _: answers.pop(0)
+    )
+    rank_recording._settle()
     assert not answers
 
 
@@ -237,20 +239,20 @@ def test_a_call_that_never_ends_does_not_hold_up_an_error(monkeypatch):
     def asked():
         raise AssertionError("the recording waits for it")
 
-    monkeypatch.setattr(ranks, "_settle", asked)
-    with pytest.raises(ZeroDivisionError), ranks.record():
+    monkeypatch.setattr(rank_recording, "_settle", asked)
+    with pytest.raises(ZeroDivisionError), rank_recording.record():
         raise ZeroDivisionError
 
 
 def test_an_exception_passes_and_what_was_recorded_stays():
-    with pytest.raises(ZeroDivisionError), ranks.record() as recording:
+    with pytest.raises(ZeroDivisionError), rank_recording.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
         raise ZeroDivisionError
     assert "matmul" in [mark.name for mark in recording.events]
 
 
 def test_an_exception_in_forward_closes_its_region():
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         with pytest.raises(RuntimeError):
             torch.nn.Linear(4, 4)(torch.ones(3, 5))
         torch.ones(64, 64) @ torch.ones(64, 64)
@@ -265,7 +267,7 @@ def patched():
 
 def test_hooks_and_patches_are_gone_afterwards():
     before = patched()
-    with ranks.record():
+    with rank_recording.record():
         during = patched()
     changed = [now is not then for now, then in zip(during, before, strict=True)]
     assert all(changed)
@@ -277,7 +279,7 @@ def names_of(recording, *kinds):
 
 
 def test_a_recording_over_its_limit_is_cut_and_says_so():
-    with ranks.record(limit=10) as recording:
+    with rank_recording.record(limit=10) as recording:
         for _ in range(30):
             torch.ones(64, 64) @ torch.ones(64, 64)
     assert [mark.kind for mark in recording.events][-1] == "cut"
@@ -304,7 +306,7 @@ def step(monkeypatch):
 
 def test_what_comes_before_training_is_left_out_first(step):
     x = torch.ones(2)
-    with ranks.record(limit=500) as recording:
+    with rank_recording.record(limit=500) as recording:
         for _ in range(600):
             x = x + 1
         for _ in range(3):
@@ -317,7 +319,7 @@ def test_what_comes_before_training_is_left_out_first(step):
 
 
 def test_a_first_step_in_which_much_is_compiled_is_left_out_too(step):
-    with ranks.record(limit=500) as recording:
+    with rank_recording.record(limit=500) as recording:
         step()
         for _ in range(600):
             torch.ones(2)
@@ -328,14 +330,14 @@ def test_a_first_step_in_which_much_is_compiled_is_left_out_too(step):
 
 
 def test_a_short_way_to_the_first_step_stays(step):
-    with ranks.record(limit=500) as recording:
+    with rank_recording.record(limit=500) as recording:
         for _ in range(40):
             step()
     assert names_of(recording, "begin", "cut") == ["500 operators"]
 
 
 def test_chosen_steps_alone_are_recorded(step):
-    with ranks.record(steps=[2, 3]) as recording:
+    with rank_recording.record(steps=[2, 3]) as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
         for _ in range(6):
             step()
@@ -346,17 +348,17 @@ def test_chosen_steps_alone_are_recorded(step):
 
 def test_steps_that_never_come_are_told(step):
     told = pytest.warns(UserWarning, match="step 7 never came, the last of 2 is 1")
-    with told, ranks.record(steps=[7]) as recording:
+    with told, rank_recording.record(steps=[7]) as recording:
         step()
         step()
     assert recording.events == ()
 
 
 def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch, step):
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         step()
         step()
-        monkeypatch.setattr(ranks, "SECONDS", 0.0)
+        monkeypatch.setattr(rank_recording, "SECONDS", 0.0)
         step()
     assert names_of(recording, "compute").count("forward") == 2
     last = recording.events[-1]
@@ -364,9 +366,11 @@ def test_a_long_recording_is_cut_at_the_start_of_a_step(monkeypatch, step):
 
 
 def test_a_recording_that_is_late_before_training_begins_anew(step):
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
-        recording.since -= int((ranks.SECONDS + 1) * 1e9)  # as if it had begun then
+        recording.since -= int(
+            (rank_recording.SECONDS + 1) * 1e9
+        )  # as if it had begun then
         for _ in range(3):
             step()
     assert names_of(recording, "begin", "cut") == ["training step 0"]
@@ -375,9 +379,9 @@ def test_a_recording_that_is_late_before_training_begins_anew(step):
 
 
 def test_a_recording_does_not_begin_anew_for_ever(monkeypatch):
-    monkeypatch.setattr(ranks, "SECONDS", 0.0)
+    monkeypatch.setattr(rank_recording, "SECONDS", 0.0)
     model = torch.nn.Linear(2, 2)
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         for _ in range(6):
             model(torch.ones(2))
     assert names_of(recording, "begin", "cut") == ["training step 0", "0 s"]
@@ -389,7 +393,7 @@ def test_a_compiler_does_not_see_the_recorder(step):
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with ranks.record() as recording:
+        with rank_recording.record() as recording:
             compiled(torch.ones(2)).sum().backward()
     assert not torch._dynamo.utils.counters["graph_break"]
     names = names_of(recording, "compute")
@@ -398,7 +402,7 @@ def test_a_compiler_does_not_see_the_recorder(step):
 
 def test_a_second_profiler_in_the_block_is_told():
     told = pytest.warns(UserWarning, match="another profiler")
-    with told, ranks.record() as recording, torch.profiler.profile():
+    with told, rank_recording.record() as recording, torch.profiler.profile():
         torch.ones(2) + 1
     assert recording.events == ()
 
@@ -467,7 +471,7 @@ def talk(rank):
 
 def rank_main(rank, world_size, folder):
     os.environ["AGAIN"] = os.path.join(folder, "again")
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         store = dist.FileStore(os.path.join(folder, "store"), 2)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
         train(rank)
@@ -557,10 +561,10 @@ def test_a_second_process_group_in_one_process_is_matched_too(recordings, trace)
 
 FORKED = """
 import os
-from course_lib.tracing import ranks
+from course_lib.tracing import rank_recording
 import torch
 if os.fork() == 0:
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         torch.ones(64, 64) @ torch.ones(64, 64)
     print(*[mark.name for mark in recording.events], flush=True)
     os._exit(0)

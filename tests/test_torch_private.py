@@ -28,7 +28,7 @@ from course_lib.accelerators.vgpu import VirtualTensor
 from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.launching.watchdog import responder
 from course_lib.scenes.interleaved import actions
-from course_lib.tracing import flight_recorder, ranks
+from course_lib.tracing import flight_recorder, rank_recording
 from tests.backward_errors import left_elsewhere
 
 ROOT = Path(__file__).parents[1]
@@ -647,7 +647,7 @@ def messages(devs):
 
 def profiled_operators(devs):
     """The profiler's events have other fields or names: a trace of ranks is empty."""
-    with ranks.record() as recording, alone():
+    with rank_recording.record() as recording, alone():
         torch.ones(64, 64) @ torch.ones(64, 64)
         dist.all_reduce(torch.ones(3))
     marks = {(mark.kind, mark.name, mark.bytes) for mark in recording.events}
@@ -660,7 +660,7 @@ def optimizer_steps(devs):
     weight = nn.Parameter(torch.ones(512, 512))
     optimizer = torch.optim.SGD([weight], 0.1)
     weight.grad = torch.ones_like(weight)
-    with ranks.record() as recording:
+    with rank_recording.record() as recording:
         optimizer.step()
     assert "optimizer" in {mark.name for mark in recording.events}
 

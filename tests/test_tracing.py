@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
-from course_lib.tracing.record import trace
+from course_lib.tracing.device_trace import trace
 
 
 def names(result, rank=None, kind="compute"):

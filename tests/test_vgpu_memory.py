@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from course_lib.accelerators.memory import KINDS
-from course_lib.accelerators.usage import memory
+from course_lib.accelerators.memory_by_kind import memory
 from course_lib.accelerators.virtual import machine
-from course_lib.tracing.record import trace
+from course_lib.tracing.device_trace import trace
 
 MB = 1_000_000
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 import course_lib as cl
 from benchmarks.gpu.keeping import Findings
 from benchmarks.gpu.truth import convolutions, wide
-from course_lib.accelerators.phases import watch
+from course_lib.accelerators.training_phases import watch_phases
 from course_lib.tracing.profiler import note
 
 
@@ -106,7 +106,7 @@ def of_several_by_the_profiler(findings, device, out):
     x = torch.rand(512, 64, device="cuda:0")
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     replicas(x).square().mean().backward()
-    with torch.profiler.profile(activities=kinds) as profiler, watch(note):
+    with torch.profiler.profile(activities=kinds) as profiler, watch_phases(note):
         replicas(x).square().mean().backward()
         x.to("cuda:1")
         torch.cuda.synchronize()

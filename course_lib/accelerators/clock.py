@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from course_lib.accelerators.hardware import Link, transfer_time
 from course_lib.accelerators.memory import Transfer
-from course_lib.accelerators.phases import Phase
+from course_lib.accelerators.training_phases import Phase
 
 HOST = -1  # the index of the host among the devices
 

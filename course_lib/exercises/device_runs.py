@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.accelerators.usage import tensors
+from course_lib.accelerators.memory_by_kind import tensors
 from course_lib.tracing.events import Trace
 
 
@@ -51,7 +51,7 @@ def on_devices(count: int, **options) -> list[torch.device]:
 
 def watch(call: Callable, devs: Sequence[torch.device]) -> Run:
     """Call once, watched."""
-    from course_lib.tracing.record import trace
+    from course_lib.tracing.device_trace import trace
 
     gpu = torch.get_device_module(devs[0])
     before = held(devs)

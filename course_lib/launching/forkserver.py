@@ -17,7 +17,7 @@ from course_lib.system import linux, sockets
 # first what ranks need most; torch._dynamo, which the first step of an optimizer
 # imports, in pieces: a job that comes meanwhile waits for the end of one
 PRELOAD = (
-    "course_lib.tracing.ranks",
+    "course_lib.tracing.rank_recording",
     "sympy",
     "torch.distributed.tensor",
     "torch.distributed.fsdp",

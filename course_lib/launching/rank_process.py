@@ -215,11 +215,11 @@ def _recording(place, log):
         return contextlib.nullcontext()
     from torch import cuda
 
-    from course_lib.tracing import ranks
+    from course_lib.tracing import rank_recording
 
     steps = None if place.trace is True else place.trace
     # a fresh rank has not used a GPU yet, but may
-    return ranks.record(log, cuda=cuda.device_count() > 0, steps=steps)
+    return rank_recording.record(log, cuda=cuda.device_count() > 0, steps=steps)
 
 
 def _failure(status, error):

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from course_lib.accelerators.memory import Change, Transfer
-from course_lib.accelerators.phases import labels, watch
+from course_lib.accelerators.training_phases import phase_names, watch_phases
 from course_lib.tracing.events import Event, Trace, both_ends
 from course_lib.tracing.profiler import RUNS, Span, collective, note, phases, within
 
@@ -33,7 +33,7 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
     held = _held()
     torch.cuda.memory._record_memory_history(context=None)
     try:
-        with profiler, watch(note):
+        with profiler, watch_phases(note):
             try:
                 yield
             finally:
@@ -94,7 +94,7 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
         else:
             launch = launches.get(args.get("correlation"), row["ts"])
             computing.append((_device(args), within(spans, launch), times))
-    names = labels((device, phase) for device, phase, _ in computing)
+    names = phase_names((device, phase) for device, phase, _ in computing)
     for device, phase, times in computing:
         events.append(Event(device, "compute", names[device, phase], *times))
     return sorted(events, key=attrgetter("start")), transfers

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 import torch.distributed as dist
 
-from course_lib.accelerators.phases import patch
 from course_lib.system.connections import Connection, tcp_connections
+from course_lib.system.patching import patch
 from course_lib.text import short
 from course_lib.tracing import flight_recorder
 from course_lib.tracing.flight_recorder import Call

@@ -6,7 +6,7 @@ gives the numbers of the CPU, and is charged to the device's memory and modelled
 """
 
 from course_lib.accelerators.vgpu.backend import install
-from course_lib.accelerators.vgpu.labels import mark
+from course_lib.accelerators.vgpu.memory_kinds import mark_kind
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 
-__all__ = ["VirtualTensor", "install", "mark"]
+__all__ = ["VirtualTensor", "install", "mark_kind"]

@@ -11,7 +11,7 @@ from torch.jit._builtins import _register_builtin
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_leaves
 
-from course_lib.accelerators.vgpu.kinds import numbered
+from course_lib.accelerators.vgpu.stand_ins import numbered
 from course_lib.accelerators.vgpu.streams import VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine

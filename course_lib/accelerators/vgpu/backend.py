@@ -24,7 +24,7 @@ from course_lib.accelerators.vgpu.autograd import SPECIAL_CASES, Guard, single_t
 from course_lib.accelerators.vgpu.comm import serve
 from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.generators import VirtualGenerator
-from course_lib.accelerators.vgpu.labels import after_step, before_step
+from course_lib.accelerators.vgpu.memory_kinds import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
 from course_lib.accelerators.vgpu.refusals import (
     MOVES,

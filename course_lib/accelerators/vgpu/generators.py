@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.accelerators.vgpu.kinds import Either, numbered
+from course_lib.accelerators.vgpu.stand_ins import StandIn, numbered
 
 
-class VirtualGenerator(torch.Generator, metaclass=Either):
+class VirtualGenerator(torch.Generator, metaclass=StandIn):
     """Gives the numbers that the CPU's gives for a seed; real GPUs give others.
 
     PyTorch takes it for one of the CPU. So what CUDA refuses passes here: a generator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.accelerators.vgpu.kinds import Either, numbered
+from course_lib.accelerators.vgpu.stand_ins import StandIn, numbered
 from course_lib.accelerators.virtual import machine
 
 
@@ -14,7 +14,7 @@ def _default(options):
     return torch.device("vgpu") if own else None
 
 
-class VirtualEvent(torch.Event, metaclass=Either):
+class VirtualEvent(torch.Event, metaclass=StandIn):
     """A moment of a device's queue: `start.elapsed_time(stop)` is modelled time."""
 
     default = staticmethod(_default)
@@ -69,7 +69,7 @@ class VirtualEvent(torch.Event, metaclass=Either):
         return 1e3 * (other.time - self.time)
 
 
-class VirtualStream(torch.Stream, metaclass=Either):
+class VirtualStream(torch.Stream, metaclass=StandIn):
     """The one queue of a device: work of two streams does not overlap on it."""
 
     default = staticmethod(_default)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 import torch
 
 from course_lib.accelerators.memory import Allocation
-from course_lib.accelerators.vgpu.labels import mark_unfinished
+from course_lib.accelerators.vgpu.memory_kinds import mark_unfinished
 from course_lib.accelerators.virtual import Device, binary, machine, shortage
 
 _make = torch.Tensor._make_wrapper_subclass

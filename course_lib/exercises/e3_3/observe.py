@@ -40,13 +40,13 @@ def observe(rank, world_size, answer, given):
 
 def costs(given):
     """The trace of one step of DataParallel."""
-    from course_lib.tracing import record
+    from course_lib.tracing import device_trace
 
     devs = on_devices(given["devices"])
     model = copy.deepcopy(given["model"]).to(devs[0])
     parallel = nn.DataParallel(model, device_ids=devs)
     images, labels = (given[name].to(devs[0]) for name in ("images", "labels"))
-    with record.trace() as recorded:
+    with device_trace.trace() as recorded:
         nn.functional.cross_entropy(parallel(images), labels).backward()
     return recorded
 

@@ -7,7 +7,7 @@ import torch
 from course_lib.accelerators.virtual import machine
 
 
-class Either(type(torch.Generator)):
+class StandIn(type(torch.Generator)):
     """The class of a class that stands in place of its base, one of PyTorch's own.
 
     Called for a virtual GPU it makes its own objects, else those of its base; all of

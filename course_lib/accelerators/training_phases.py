@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 
 import torch
 from torch.nn.modules import module as modules
+
+from course_lib.system.patching import patch
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class Phase:
     name: str
 
 
-def labels(uses: Iterable[tuple[object, object | None]]) -> dict:
+def phase_names(uses: Iterable[tuple[object, object | None]]) -> dict:
     """The name of each phase on each device: `forward`, or `forward 0` of several.
 
     `uses` are pairs of a device and a phase in order, None for no phase ("other").
@@ -36,7 +37,7 @@ def labels(uses: Iterable[tuple[object, object | None]]) -> dict:
 
 
 @contextmanager
-def watch(phase: Callable) -> Iterator[None]:
+def watch_phases(phase: Callable) -> Iterator[None]:
     """Enter and leave the context `phase(name, module)` with each phase in the block.
 
     "forward" is the outermost call of a module in this thread, "backward" one of
@@ -54,20 +55,6 @@ def watch(phase: Callable) -> Iterator[None]:
         for name in ("backward", "grad"):
             patch(stack, (torch.autograd, name), calls.backward)
         yield
-
-
-def patch(stack: ExitStack, place: tuple, around: Callable) -> None:
-    """Let `around(original, ...)` be called for an attribute until the stack closes."""
-    owner, name = place
-    original = getattr(owner, name)
-    # the entry itself, since pybind's methods look different through the class
-    stack.callback(setattr, owner, name, vars(owner)[name])
-
-    @wraps(original)
-    def patched(*args, **kwargs):
-        return around(original, *args, **kwargs)
-
-    setattr(owner, name, patched)
 
 
 class _Calls:

@@ -15,7 +15,7 @@ import torch
 from torch.autograd import _profiler_enabled
 from torch.autograd.profiler import profile
 
-from course_lib.accelerators.phases import watch
+from course_lib.accelerators.training_phases import watch_phases
 from course_lib.tracing import flight_recorder, profiler
 from course_lib.tracing.merge import Mark
 from course_lib.tracing.messages import Log, Post
@@ -68,7 +68,7 @@ def record(
         if steps is None:
             recording.start()
         try:
-            with watch(recording.phase):
+            with watch_phases(recording.phase):
                 yield recording
         finally:
             recording.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from course_lib.accelerators.phases import Phase
+from course_lib.accelerators.training_phases import Phase
 from course_lib.accelerators.virtual import machine
 
 # the optimizer whose step has begun, and the phase before it; weak, since a step that
@@ -12,7 +12,7 @@ from course_lib.accelerators.virtual import machine
 _steps: list = []
 
 
-def mark(kind, tensors) -> None:
+def mark_kind(kind, tensors) -> None:
     """Let the memory of tensors on virtual GPUs count as one of `memory.KINDS`."""
     for tensor in tensors:
         block = getattr(tensor, "block", None)
@@ -25,7 +25,7 @@ def before_step(optimizer, args, kwargs) -> None:
     _steps[:] = [weakref.ref(optimizer), machine.clock.phase]
     machine.clock.phase = Phase("optimizer")
     for group in optimizer.param_groups:
-        mark("gradients", [parameter.grad for parameter in group["params"]])
+        mark_kind("gradients", [parameter.grad for parameter in group["params"]])
 
 
 def after_step(optimizer, args, kwargs) -> None:
@@ -44,4 +44,4 @@ def mark_unfinished() -> None:
 
 def _mark_state(optimizer):
     for state in optimizer.state.values():
-        mark("optimizer state", state.values())
+        mark_kind("optimizer state", state.values())

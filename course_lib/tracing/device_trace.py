@@ -11,7 +11,7 @@ import torch
 
 from course_lib.accelerators.clock import Clock, Launches
 from course_lib.accelerators.memory import Account, changes
-from course_lib.accelerators.phases import Phase, labels, watch
+from course_lib.accelerators.training_phases import Phase, phase_names, watch_phases
 from course_lib.accelerators.virtual import machine
 from course_lib.errors import UsageError
 from course_lib.tracing.events import Event, Trace, both_ends
@@ -43,7 +43,7 @@ def _record_virtual(result):
         account.settle()
         account.history = list(account.held)
     try:
-        with watch(_Phases(clock).phase):
+        with watch_phases(_Phases(clock).phase):
             yield
     finally:
         clock.wait()
@@ -60,7 +60,7 @@ class _Phases:
     @contextmanager
     def phase(self, name: str, module) -> Iterator[None]:
         """Let the clock know the phase in a block."""
-        from course_lib.accelerators.vgpu import mark
+        from course_lib.accelerators.vgpu import mark_kind
 
         self.clock.phase = Phase(name)
         if module is not None:
@@ -69,7 +69,7 @@ class _Phases:
         if name == "backward":
             # tell gradients from activations, before they are set to None
             for module in self.modules.values():
-                mark("gradients", (p.grad for p in module.parameters()))
+                mark_kind("gradients", (p.grad for p in module.parameters()))
         self.clock.phase = None
 
 
@@ -99,7 +99,7 @@ def _assign(result: Trace, filled: Trace) -> None:
 
 def _computing(launches: Launches, names) -> Iterator[Event]:
     """One event for operators of one phase that follow each other without a gap."""
-    names_of = labels((index, phase) for index, _, _, phase in launches.operators)
+    names_of = phase_names((index, phase) for index, _, _, phase in launches.operators)
     runs = [[] for _ in names]  # for each device: first start, last stop, phase
     for index, start, stop, phase in launches.operators:
         last = runs[index][-1] if runs[index] else None
