@@ -42,15 +42,18 @@ def devices(
         )
     modelled = any(choice is not None for choice in (memory, gpu, link, launch))
     sheet = find_gpu("A100" if gpu is None else gpu)
-    wire = find_link("NVLink3" if link is None else link)
-    count = sheet.memory if memory is None else parse_size(memory)
-    launch = _seconds(LAUNCH if launch is None else launch)
+    options = {
+        "gpu": sheet,
+        "memory": sheet.memory if memory is None else parse_size(memory),
+        "link": find_link("NVLink3" if link is None else link),
+        "launch": _seconds(LAUNCH if launch is None else launch),
+    }
     is_real = torch.cuda.device_count() >= n and not modelled and not machine.count
     trouble = _trouble(n) if is_real else ""
     if is_real and not trouble:
         chosen[:], line = _real(n)
     else:
-        chosen[:], line = _virtual(n, count, how=(sheet, wire, launch))
+        chosen[:], line = _virtual(n, options)
         line += trouble
     if not quiet:
         print(line)
@@ -91,8 +94,8 @@ def _real(n):
     return [torch.device("cuda", index) for index in range(n)], line
 
 
-def _virtual(n, memory, *, how):
-    gpu, link, launch = how
+def _virtual(n, options):
+    """`n` virtual GPUs with these options of `devices`, and a line that tells them."""
     with torch_versions.explained():
         from course_lib.accelerators import vgpu
 
@@ -100,14 +103,13 @@ def _virtual(n, memory, *, how):
     # an error of an earlier cell keeps the tensors of its functions
     _clear(getattr(sys, "last_traceback", None))
     used = any(device.type == "cuda" for device in chosen)
-    machine.set_up(n, gpu=gpu, memory=memory, link=link, launch=launch)
-    machine.options = {"n": n, "memory": memory, "gpu": gpu, "link": link}
-    machine.options["launch"] = launch
+    machine.set_up(n, **options)
+    machine.options = {"n": n, **options}
     _show_errors_as_on_cuda()
-    each = f" each, {link.name}" if n > 1 else ""
+    each = f" each, {options['link'].name}" if n > 1 else ""
     line = (
-        f"{many(n, 'virtual GPU')}: {gpu.name}, {size(memory)}{each}. Numbers and"
-        " errors are real, bytes are counted, times are modelled."
+        f"{many(n, 'virtual GPU')}: {options['gpu'].name}, {size(options['memory'])}"
+        f"{each}. Numbers and errors are real, bytes are counted, times are modelled."
     )
     if used:
         line += (

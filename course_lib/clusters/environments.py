@@ -45,8 +45,12 @@ _MPI_NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 # MPI within a Slurm job. jsrun may set Open MPI's variables beside its own
 LAUNCHERS = (
     Variables(
-        *("torchrun", "RANK", "WORLD_SIZE"),
-        *("LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
+        "torchrun",
+        rank="RANK",
+        world_size="WORLD_SIZE",
+        local_rank="LOCAL_RANK",
+        local_world_size="LOCAL_WORLD_SIZE",
+        node_rank="GROUP_RANK",
     ),
     Variables("jsrun", *(f"JSM_NAMESPACE_{name}" for name in _MPI_NAMES)),
     # OMPI_COMM_WORLD_NODE_RANK is no node: it counts the ranks of all jobs on a node
@@ -54,8 +58,11 @@ LAUNCHERS = (
     Variables("MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     # SLURM_NTASKS belongs to the job: a batch script has it, and is no rank
     Variables(
-        *("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-        *("SLURM_LOCALID", "", "SLURM_NODEID"),
+        "Slurm",
+        rank="SLURM_PROCID",
+        world_size="SLURM_STEP_NUM_TASKS",
+        local_rank="SLURM_LOCALID",
+        node_rank="SLURM_NODEID",
     ),
 )
 _TORCHRUN, *_MPI, _SLURM = LAUNCHERS
@@ -101,14 +108,16 @@ def _read(row, env, *, by_hand):
         launcher = "by hand"
     elif row == _MPICH and any(name.startswith("I_MPI_") for name in env):
         launcher = "Intel MPI"  # it shares MPICH's Hydra
-    numbers = [_number(name, env, row) if name else None for name in row[1:4]]
-    more = [_number(name, env, row) if name in env else None for name in row[4:]]
-    if row == _SLURM and "SLURM_STEP_TASKS_PER_NODE" in env:
-        counts = _counts(env["SLURM_STEP_TASKS_PER_NODE"])
-        node = _number("SLURM_NODEID", env, row)
-        more[0] = counts[node] if node < len(counts) else None
-    found = ResolvedRank(launcher, *numbers, *more)
-    for less, most in (row.rank, row.world_size), (row.local_rank, row[4]):
+    found = ResolvedRank(
+        launcher,
+        rank=_number(row.rank, env, row),
+        world_size=_number(row.world_size, env, row),
+        local_rank=_number(row.local_rank, env, row),
+        local_world_size=_ranks_here(env, row),
+        node_rank=_number(row.node_rank, env, row) if row.node_rank in env else None,
+    )
+    pairs = (row.rank, row.world_size), (row.local_rank, row.local_world_size)
+    for less, most in pairs:
         if most in env and int(env[less]) >= int(env[most]):
             raise UsageError(
                 f"{less}={env[less]} and {most}={env[most]} disagree: ranks count from"
@@ -129,10 +138,18 @@ def _number(name, env, row):
     return int(env[name])
 
 
-def _counts(text):
-    """[2, 2, 1] of Slurm's "2(x2),1"."""
-    parts = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
-    return [int(count) for count, times in parts for _ in range(int(times or 1))]
+def _ranks_here(env, row):
+    """How many ranks this node has, None if that is not told."""
+    if row.local_world_size in env:
+        return _number(row.local_world_size, env, row)
+    if row != _SLURM or "SLURM_STEP_TASKS_PER_NODE" not in env:
+        return None
+    counts = []  # [2, 2, 1] of Slurm's "2(x2),1"
+    text = env["SLURM_STEP_TASKS_PER_NODE"]
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    node = _number("SLURM_NODEID", env, row)
+    return counts[node] if node < len(counts) else None
 
 
 def _compare(row, inner, env):

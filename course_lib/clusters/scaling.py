@@ -60,7 +60,9 @@ def buckets(
     rest, cap = parse_size(bytes), parse_size(cap)
     sizes = [min(rest, parse_size(first))]
     rest -= sizes[0]
-    sizes += [cap] * (rest // cap) + [rest % cap] * (rest % cap > 0)
+    while rest > 0:
+        sizes.append(min(rest, cap))
+        rest -= cap
     return tuple(sizes)
 
 

@@ -172,7 +172,9 @@ def _items(step, end, *, come=0, left=0, over=False):
         yield _computed(step, number)
     for number in range(left):
         yield from _sent(step, number, end)
-    now = step.end if over else step.ready[come - 1] if come else 0.0
+    now = step.ready[come - 1] if come else 0.0
+    if over:
+        now = step.end
     yield Item("veil", now, _SENDING - 1, end - now, _HIGH + 2, "timed veil")
     if not over:
         yield Item("now", now, 4, 0, _TICKS - 4, "timed now line")

@@ -27,7 +27,7 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
         "shuffle": switches("shuffle", shuffle),
         "drop_last": switches("drop_last", drop_last),
     }
-    seed = ", seed 0, epoch 0" * any(options["shuffle"])
+    seed = ", seed 0, epoch 0" if any(options["shuffle"]) else ""
     return switched(
         _moments,
         options,
@@ -70,8 +70,12 @@ def _last(samples, dealt, ranks):
     """What came of it: how many each, how many twice, how many left out."""
     each, twice = len(dealt) // ranks, len(dealt) - len({*dealt})
     left = samples - len({*dealt})
-    rest = f", {twice} twice" * bool(twice) + f", {left} left out" * bool(left)
-    return f"{many(ranks, 'rank')} read {many(each, 'sample')} each{rest}."
+    title = f"{many(ranks, 'rank')} read {many(each, 'sample')} each"
+    if twice:
+        title += f", {twice} twice"
+    if left:
+        title += f", {left} left out"
+    return f"{title}."
 
 
 def _items(order, dealt, ranks):
@@ -91,10 +95,11 @@ def _items(order, dealt, ranks):
     for number, sample in enumerate(dealt):
         turn, rank = divmod(number, ranks)
         again = sample in dealt[:number]
-        name = f"again {number}" if again else f"card {sample}"
+        name, role = f"card {sample}", f"rank-{rank % 8}"
         tip = f"sample {sample}: number {turn + 1} of rank {rank}"
-        tip += ", which another rank reads, too" if again else ""
-        role = f"rank-{rank % 8}{' again' * again}"
+        if again:
+            name, role = f"again {number}", f"{role} again"
+            tip += ", which another rank reads, too"
         place = _LEFT + turn * (wide + _GAP), _row(rank)
         yield Item(name, *place, wide, _CARD, role, str(sample), tip)
 

@@ -174,7 +174,7 @@ def _title(access, past):
         reads = {a.addition for a in past[:-1] if a.kind == "read"}
         open_ = reads - {a.addition for a in past if a.kind == "write"}
         also = any(other.old == access.addition.old for other in open_)
-        return f"{who} reads {access.addition.old:g}{', too' * also}."
+        return f"{who} reads {access.addition.old:g}{', too' if also else ''}."
     return f"{who} writes {access.addition.new:g}{_over(access)}."
 
 
@@ -190,13 +190,12 @@ def _over(access):
 
 def _whose(additions):
     """`the update of process 1 is`, `3 updates, of process 0 and process 1, are`."""
-    names, count = {_name(a.process): None for a in additions}, len(additions)
-    comma, of = "," * (len(names) > 1), f"of {listed(names)}"
-    return (
-        f"{count} updates{comma} {of}{comma} are"
-        if count > 1
-        else f"the update {of} is"
-    )
+    names = dict.fromkeys(_name(addition.process) for addition in additions)
+    if len(additions) == 1:
+        return f"the update of {listed(names)} is"
+    if len(names) == 1:
+        return f"{len(additions)} updates of {listed(names)} are"
+    return f"{len(additions)} updates, of {listed(names)}, are"
 
 
 def _lost(count):
@@ -289,22 +288,25 @@ class _Places:
         y = _TOP + (addition.start - self.start) * self.scale
         high = max(2, (stop - addition.start) * self.scale)
         text = self._words(addition, lost) if write and high >= 14 else ""
-        role = f"rank-{number}{' again' * lost}"
+        role = f"rank-{number} again" if lost else f"rank-{number}"
         place = self._x(addition.process) + 5, y, self.width - 20, high
         tip = f"{_name(addition.process)} read {addition.old:g} at "
         tip += f"{addition.start - self.start:.3f} s"
         if write:
             tip += f", wrote {addition.new:g} at {addition.stop - self.start:.3f} s"
-            tip += f", over {write.counter:g}" * bool(write.lost or write.held)
-            tip += ", lost" * lost
+            if write.lost or write.held:
+                tip += f", over {write.counter:g}"
+            if lost:
+                tip += ", lost"
         name = f"addition {number} {addition.start}"
         return Item(name, *place, role, text, tip)
 
     def _words(self, addition, lost):
         """What was read and written, and whether it is lost, as far as it fits."""
         text, wide = f"{addition.old:g} → {addition.new:g}", self.width - 20
-        text = f"{text}, lost" if lost else text
-        return fitting(text, wide) or fitting("lost" * lost, wide)
+        if lost:
+            return fitting(f"{text}, lost", wide) or fitting("lost", wide)
+        return fitting(text, wide)
 
 
 def _number(value):

@@ -157,7 +157,9 @@ def _items(placement, scale, kinds):
     total = sum(held.values())
     for gpu in range(placement.gpus):
         y = _TOP + gpu * _ROW
-        name = f"GPU {gpu}" + f": {gpu + 1}/{placement.parts}" * (placement.parts > 1)
+        name = f"GPU {gpu}"
+        if placement.parts > 1:
+            name += f": {gpu + 1}/{placement.parts}"
         yield label(f"gpu {gpu}", (0, y + _HIGH / 2), name)
         yield from _bar(gpu, y, held, scale=scale)
         text = f"{size(total)} {'✗' if total > placement.capacity else '✓'}"

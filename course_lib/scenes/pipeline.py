@@ -148,7 +148,8 @@ def _rows(plan, bottom):
     for device in range(plan.devices):
         y, own = _y(device), range(device, plan.stages, plan.devices)
         yield label(f"device {device}", (0, y + 10), f"device {device}")
-        names = f"stage{'s' * (len(own) > 1)} {', '.join(map(str, own))}"
+        noun = "stages" if len(own) > 1 else "stage"
+        names = f"{noun} {', '.join(map(str, own))}"
         yield label(f"stages {device}", (0, y + 26), names, role="label soft")
         yield Item(f"row {device}", _LEFT, y, _WIDTH, _ROW, "box")
 
@@ -181,7 +182,8 @@ def _halves(number):
 
 
 def _batches(number):
-    return f"{_halves(number)} micro-batch{'es' * (number > 1)}"
+    noun = "micro-batches" if number > 1 else "micro-batch"
+    return f"{_halves(number)} {noun}"
 
 
 def _y(device):

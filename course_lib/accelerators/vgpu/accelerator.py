@@ -17,10 +17,20 @@ from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
 _SHARED = (
-    *("is_available", "device_count", "set_stream", "current_stream", "synchronize"),
-    *("empty_cache", "empty_host_cache", "memory_stats", "memory_allocated"),
-    *("max_memory_allocated", "memory_reserved", "max_memory_reserved"),
-    *("reset_peak_memory_stats", "reset_accumulated_memory_stats"),
+    "is_available",
+    "device_count",
+    "set_stream",
+    "current_stream",
+    "synchronize",
+    "empty_cache",
+    "empty_host_cache",
+    "memory_stats",
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
 )
 
 # those that PyTorch cannot ask for pinned memory, and that programs do

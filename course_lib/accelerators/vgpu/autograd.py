@@ -127,7 +127,10 @@ def _zeros(tensor):
 
 def _unchanging(zeros):
     tensor = torch.Tensor._make_wrapper_subclass(
-        *(NoChange, zeros.size(), zeros.stride(), zeros.storage_offset()),
+        NoChange,
+        zeros.size(),
+        zeros.stride(),
+        zeros.storage_offset(),
         dtype=zeros.dtype,
         device=zeros.device,
         _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor),
