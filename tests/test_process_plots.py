@@ -47,13 +47,6 @@ def test_the_alt_text_of_processes_tells_what_each_sees():
     assert "child sees plain [1.0, 1.0, 1.0, 1.0]" in ax.alt_text
 
 
-def test_other_names_can_be_shared():
-    held = {who: {"weights": [who], "steps": [3]} for who in (1, 2)}
-    ax = plot_processes(held, shared=("weights",))
-    assert texts(ax).count("3") == 2
-    assert "weights: one piece of memory" in texts(ax)
-
-
 @pytest.mark.parametrize("held", [{}, {"parent": {}}, {"a": {"x": [1]}, "b": {}}])
 def test_processes_without_the_same_tensors_are_refused(held):
     with pytest.raises(UsageError, match="expected the same tensors of each, found"):

@@ -105,17 +105,17 @@ class Algorithm:
     bill: Callable[[int], Bill]
 
     def rounds(self, world_size: int) -> int:
-        """How many rounds follow each other, if the tensor is not cut into blocks."""
+        """Return the rounds that follow each other, if the tensor is not cut."""
         return self._bill(world_size).rounds
 
     def tensors(self, world_size: int) -> float:
-        """How many whole tensors the busiest rank sends."""
+        """Return how many whole tensors the busiest rank sends."""
         return self._bill(world_size).tensors
 
     def seconds(
         self, world_size: int, bytes: float | str, *, link: Link | str
     ) -> float:
-        """Seconds for tensors of so many bytes, `"25 MB"`, over a `link`, `"NVLink3"`.
+        """Return seconds for so many bytes, `"25 MB"`, over a `link`, `"NVLink3"`.
 
         A tensor that flows in blocks is cut into as many as make it quickest, a real
         number.
@@ -158,7 +158,7 @@ ALGORITHMS = {name: Algorithm(name, bill) for name, bill in _BILLS.items()}
 
 
 def find_algorithm(name: str | Algorithm) -> Algorithm:
-    """An algorithm by its name in `ALGORITHMS`."""
+    """Return an algorithm by its name in `ALGORITHMS`."""
     if isinstance(name, Algorithm):
         return name
     if name in ALGORITHMS:
@@ -183,18 +183,18 @@ class Fit:
 
     @property
     def link(self) -> Link:
-        """What was fitted, as a link: for the costs of other algorithms and ranks."""
+        """Return what was fitted as a link, for costs of other algorithms and ranks."""
         bandwidth = 1 / self.beta if self.beta else math.inf
         source = f"fitted to {many(len(self.points), 'size')} of an all-reduce"
         return Link("fitted", bandwidth, self.alpha, source)
 
     @property
     def residuals(self) -> tuple[float, ...]:
-        """Relative errors of the model: 0.1 for a time that is 10 % too long."""
+        """Return relative errors of the model: 0.1 for a time that is 10 % too long."""
         return tuple(self._model(count) / time - 1 for count, time in self.points)
 
     def against(self, sizes: Iterable, seconds: Iterable) -> Fit:
-        """The same α and β beside other times, such as those that were held back."""
+        """Return the same α and β beside other times, such as some held back."""
         return replace(self, points=_points(sizes, seconds))
 
     def _model(self, count):
@@ -235,7 +235,7 @@ def fit(
     algorithm: str | Algorithm = "chunked ring",
     world_size: int = 2,
 ) -> Fit:
-    """α and β that make the relative errors least, in squares; neither is negative.
+    """Fit α and β by the least squares of relative errors; neither is negative.
 
     Measured were all-reduces of `sizes` bytes in `seconds`. Of a size that comes
     several times the median counts. Errors: `UsageError` for fewer than two sizes, and

@@ -43,11 +43,11 @@ class Schedule:
 
     @property
     def ranks(self) -> int:
-        """How many ranks take part."""
+        """Return how many ranks take part."""
         return len(self.starts)
 
     def sent(self, rounds: int | None = None) -> list[Fraction]:
-        """How many tensors each rank has sent after so many rounds, or in the end."""
+        """Return how many tensors each rank has sent after so many rounds, or all."""
         chunks = Counter()
         for moves in self.rounds[:rounds]:
             for move in moves:
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def busiest(self) -> Fraction:
-        """How many tensors the rank has sent that sends most."""
+        """Return how many tensors the rank has sent that sends most."""
         return max(self.sent())
 
 
@@ -64,24 +64,24 @@ class Schedule:
 
 
 def broadcast(ranks: int) -> Schedule:
-    """By a binomial tree: in each round all that have it send it."""
+    """Send by a binomial tree: in each round all that have it send it."""
     return _schedule("broadcast", "binomial tree", _tree(ranks)[::-1], ranks=ranks)
 
 
 def naive_broadcast(ranks: int) -> Schedule:
-    """Rank 0 sends its tensor to one rank after the other."""
+    """Let rank 0 send its tensor to one rank after the other."""
     rounds = [[Move(0, rank, (0,))] for rank in range(1, _checked(ranks))]
     return _schedule("broadcast", "one after the other", rounds, ranks=ranks)
 
 
 def reduce(ranks: int) -> Schedule:
-    """By a binomial tree: neighbours add in pairs, then pairs do, up to rank 0."""
+    """Add by a binomial tree: neighbours in pairs, then pairs, up to rank 0."""
     rounds = [[_up(move) for move in moves] for moves in _tree(ranks)]
     return _schedule("reduce", "binomial tree", rounds, ranks=ranks)
 
 
 def naive_reduce(ranks: int) -> Schedule:
-    """One rank after the other sends its tensor to rank 0."""
+    """Let one rank after the other send its tensor to rank 0."""
     rounds = [[Move(rank, 0, (0,), adds=True)] for rank in range(1, _checked(ranks))]
     return _schedule("reduce", "one after the other", rounds, ranks=ranks)
 
@@ -103,19 +103,19 @@ def _up(move):
 
 
 def reduce_broadcast(ranks: int) -> Schedule:
-    """Rank 0 adds up all tensors and sends the sum to all, one after the other."""
+    """Let rank 0 add up all tensors and send the sum to all, one by one."""
     rounds = naive_reduce(ranks).rounds + naive_broadcast(ranks).rounds
     return _schedule("all-reduce", "reduce + broadcast", rounds, ranks=ranks)
 
 
 def tree(ranks: int) -> Schedule:
-    """Up a binomial tree and down again."""
+    """Add up a binomial tree, and send the sum down again."""
     rounds = reduce(ranks).rounds + broadcast(ranks).rounds
     return _schedule("all-reduce", "binomial tree", rounds, ranks=ranks)
 
 
 def whole_ring(ranks: int) -> Schedule:
-    """Whole tensors go round: each rank adds what it gets, and forwards it."""
+    """Send whole tensors round: each rank adds what it gets, and forwards it."""
     moves = [
         Move(rank, (rank + 1) % ranks, (0,), adds=True, forwards=True)
         for rank in range(_checked(ranks))
@@ -125,13 +125,13 @@ def whole_ring(ranks: int) -> Schedule:
 
 
 def chunked_ring(ranks: int) -> Schedule:
-    """Chunks go round twice: while they are added up, and to bring the sums to all."""
+    """Send chunks round twice: to be added up, and to bring the sums to all."""
     rounds = reduce_scatter(ranks).rounds + all_gather(ranks).rounds
     return _schedule("all-reduce", "chunked ring", rounds, ranks=ranks, chunks=ranks)
 
 
 def double_tree(ranks: int, blocks: int = 1) -> Schedule:
-    """Two binary trees carry a half of the tensor each, cut into `blocks`.
+    """Let two binary trees carry a half of the tensor each, cut into `blocks`.
 
     While one block goes up a tree the next follows: what is long arrives sooner.
 
@@ -150,7 +150,7 @@ def double_tree(ranks: int, blocks: int = 1) -> Schedule:
 
 
 def binary_trees(ranks: int) -> tuple[dict[int, int], dict[int, int]]:
-    """Two trees as `{rank: its parent}`, from the leaves up.
+    """Return two trees as `{rank: its parent}`, from the leaves up.
 
     With an even number of ranks the leaves of each are inside the other; with an odd
     one a single rank is inside both.
@@ -189,7 +189,7 @@ def _packed(moves):
 
 
 def all_gather(ranks: int) -> Schedule:
-    """Round a ring: each rank sends its chunk, then in each round the one it got."""
+    """Send round a ring: first the own chunk, then in each round the one that came."""
     rounds = [
         [Move(r, (r + 1) % ranks, ((r - step) % ranks,)) for r in range(ranks)]
         for step in range(_checked(ranks) - 1)
@@ -198,7 +198,7 @@ def all_gather(ranks: int) -> Schedule:
 
 
 def reduce_scatter(ranks: int) -> Schedule:
-    """Round a ring: a chunk is added up on its way to the rank that has its number."""
+    """Send round a ring: a chunk is added up on its way to the rank of its number."""
     rounds = [
         [
             Move(r, (r + 1) % ranks, ((r - 1 - step) % ranks,), adds=True)
@@ -210,7 +210,7 @@ def reduce_scatter(ranks: int) -> Schedule:
 
 
 def all_to_all(ranks: int) -> Schedule:
-    """Pairs swap what they have for each other, all with all.
+    """Let pairs swap what they have for each other, all with all.
 
     Chunk `source * ranks + target` goes from source to target. With an odd number of
     ranks one has no partner in each round.

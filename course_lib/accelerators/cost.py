@@ -30,7 +30,7 @@ _ATTENTION = {
 
 
 def flops_of(func):
-    """A function of (args, kwargs, out) that counts FLOPs; None if bytes decide."""
+    """Return what counts FLOPs of (args, kwargs, out); None if bytes decide."""
     packet = func.overloadpacket
     if packet in _PRODUCTS:
         return _product(_PRODUCTS[packet])
@@ -62,7 +62,7 @@ def _causal(count, query, causal):
 
 
 def switch_of(func):
-    """PyTorch's switch for TF32 that an operator obeys on CUDA; None if it has none.
+    """Return PyTorch's switch for TF32 that an operator obeys, None if it has none.
 
     cuDNN's convolutions have it on by default, products of matrices off:
     https://docs.pytorch.org/docs/stable/notes/cuda.html
@@ -78,7 +78,7 @@ _NAMES = {getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloa
 
 
 def rate_of(dtype, switch=None) -> str:
-    """The rate at which a GPU computes in `dtype`, by its name in a data sheet."""
+    """Return the name of the rate, in a data sheet, at which `dtype` is computed."""
     name = _NAMES.get(dtype, "float32")
     if name == "float32" and switch is not None and switch.fp32_precision == "tf32":
         return "tfloat32"

@@ -49,7 +49,7 @@ _DTYPES = ("float64", "float32", "tfloat32", "float16", "bfloat16")
 
 
 def read_table(path: Path) -> csv.DictReader:
-    """The rows of a CSV file by the names in its first line; comments are left out."""
+    """Return the rows of a CSV file by the names in its first line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return csv.DictReader(line for line in lines if not line.startswith("#"))
 
@@ -84,17 +84,17 @@ _ALIASES = {
 
 
 def find_gpu(name: str | DataSheet) -> DataSheet:
-    """The data sheet of a GPU by name, `"a100"` or `"NVIDIA A100 80GB"`."""
+    """Return the data sheet of a GPU by name, `"a100"` or `"NVIDIA A100 80GB"`."""
     return name if isinstance(name, DataSheet) else _find(name, GPUS, "gpu")
 
 
 def find_link(name: str | Link) -> Link:
-    """A link by name, `"nvlink 3.0"`, `"PCIe Gen4"` or `"InfiniBand"` (HDR)."""
+    """Return a link by name, `"nvlink 3.0"`, `"PCIe Gen4"` or `"InfiniBand"` (HDR)."""
     return name if isinstance(name, Link) else _find(name, LINKS, "link")
 
 
 def achievable(gpu: str | DataSheet) -> DataSheet:
-    """A GPU with the rates that training reaches, for `devices(gpu=...)`.
+    """Return a GPU with the rates that training reaches, for `devices(gpu=...)`.
 
     A data sheet states peaks; gpus.csv has the shares of them that steps of known
     networks reach on average, fitted to published figures (benchmarks/published.md).
@@ -140,7 +140,7 @@ def _find(name, known, noun):
 def compute_time(
     gpu: DataSheet, *, flops: float = 0, bytes: float = 0, dtype: str = "float32"
 ) -> float:
-    """Seconds of one operator by the roofline: arithmetic or memory, the slower one.
+    """Return seconds of an operator by the roofline: arithmetic or memory.
 
     A dtype without a peak of its own, such as int64, counts as float32, and so does
     "tfloat32" (float32 on tensor cores) where a GPU has none. (Williams, Waterman,
@@ -154,7 +154,7 @@ def compute_time(
 
 
 def transfer_time(link: Link, bytes: float) -> float:
-    """Seconds of one copy: latency + bytes / bandwidth.
+    """Return seconds of one copy: latency + bytes / bandwidth.
 
     The α–β model (Hockney, 1994, The Communication Challenge for MPP: Intel Paragon
     and Meiko CS-2).
@@ -165,45 +165,32 @@ def transfer_time(link: Link, bytes: float) -> float:
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _LIMIT = 1e15
-_NUMBER = re.compile(r"\s*([-+]?(?:[\d._]+(?:e[-+]?\d+)?|nan|inf))\s*([a-z]*)\s*", re.I)
+_NUMBER = re.compile(r"\s*(\d[\d_]*\.?\d*(?:e[-+]?\d+)?|\.\d+)\s*([a-z]*)\s*", re.I)
 
 
 def parse_size(size: float | str) -> int:
-    """Whole bytes from a number or from words: `24e6`, `"24 MB"`, `"2 MiB"`."""
+    """Return whole bytes from a number or from words: `24e6`, `"24 MB"`, `"2 MiB"`."""
     count = _count(size)
-    if count != count:
-        _refuse(size, "it is not a number")
-    if count < 0:
-        _refuse(size, "it is negative")
-    if count < 1:
-        _refuse(size, "it is less than one byte")
-    if count > _LIMIT:
-        _refuse(size, "it is more than 1 PB")
+    if not 1 <= count <= _LIMIT:  # as nan is, too
+        _refuse(size, "it is not one byte to 1 PB")
     return round(count)
 
 
 def _count(size):
-    if isinstance(size, bool):
-        _refuse(size, "it is a truth value")
-    if isinstance(size, Real):
+    if isinstance(size, Real) and not isinstance(size, bool):
         return size
-    if not isinstance(size, str):
-        _refuse(size, f"it is a {type(size).__name__}")
-    match = _NUMBER.fullmatch(size)
+    match = _NUMBER.fullmatch(size) if isinstance(size, str) else None
     if not match:
         _refuse(size, "it does not read as a number and a unit")
     units = {unit.lower(): scale for unit, scale in _UNITS.items()}
-    number, unit = match[1], match[2] or "B"
+    unit = match[2] or "B"
     if unit.lower() not in units:
         _refuse(size, f"the unit {unit!r} is none of {', '.join(_UNITS)}")
-    try:
-        return float(number) * units[unit.lower()]
-    except ValueError:
-        _refuse(size, f"{number!r} is not a number")
+    return float(match[1]) * units[unit.lower()]
 
 
 def _refuse(size, reason):
     raise UsageError(
         f"cannot use {size!r:.40} as a size in bytes: {reason}."
         ' Give a number of bytes, 24e6, or words, "24 MB", "1.5 GB", "2 MiB".'
-    ) from None
+    )

@@ -93,7 +93,7 @@ class Account:
 
     @property
     def free(self) -> int:
-        """The bytes that are free, also after the capacity became less than is used."""
+        """Return the free bytes, also after the capacity became less than is used."""
         return max(0, self.capacity - self.used)
 
     def fits(self, count: int) -> bool:
@@ -122,7 +122,7 @@ class Account:
 
 
 def changes(device: str, held: Iterable[Allocation], start: float) -> list[Change]:
-    """The changes that allocations made on a device, with `start` as time 0."""
+    """Return the changes that allocations made on a device, with `start` as time 0."""
     rows = []
     for part in held:
         where = device, part.kind

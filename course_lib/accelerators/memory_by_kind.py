@@ -12,7 +12,7 @@ from course_lib.text import rank_order
 
 
 def memory(model, optimizer=None) -> Memory:
-    """What the chosen devices hold now, in bytes per device and kind.
+    """Return what the chosen devices hold now, in bytes per device and kind.
 
     "activations" is all that is allocated beside the three other kinds: activations of
     a forward whose graph is alive, and inputs, buffers and temporaries.
@@ -39,7 +39,7 @@ def memory(model, optimizer=None) -> Memory:
 
 
 def tensors(value) -> Iterator[torch.Tensor]:
-    """All tensors in a value: of lists, tuples, dicts, modules."""
+    """Yield all tensors in a value: of lists, tuples, dicts, modules."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, torch.nn.Module):

@@ -21,7 +21,7 @@ class Phase:
 
 
 def phase_names(uses: Iterable[tuple[object, object | None]]) -> dict:
-    """The name of each phase on each device: `forward`, or `forward 0` of several.
+    """Return the name of each phase on each device: `forward`, `forward 0`.
 
     `uses` are pairs of a device and a phase in order, None for no phase ("other").
     """

@@ -28,7 +28,7 @@ class Device:
         self.gpu = None
 
     def become(self, gpu: DataSheet, memory: int) -> None:
-        """Be such a GPU from now on; what is still alive stays counted."""
+        """Become such a GPU; what is still alive stays counted."""
         self.gpu = gpu
         self.account.settle()
         self.account.capacity, self.account.peak = memory, self.account.used
@@ -122,7 +122,7 @@ class Machine:
 
 
 def shortage(place: Device, count: int) -> str:
-    """What CUDA says when `count` bytes do not fit, and what the memory holds."""
+    """Say what CUDA says when `count` bytes do not fit, and what is held."""
     account = place.account
     kinds = account.by_kind()
     held = ", ".join(f"{kind} {binary(kinds[kind])}" for kind in KINDS if kinds[kind])
@@ -136,7 +136,7 @@ def shortage(place: Device, count: int) -> str:
 
 
 def binary(count: int) -> str:
-    """Bytes in powers of 1024 as CUDA's messages have them: `20.00 MiB`."""
+    """Return bytes in powers of 1024 as CUDA's messages have them: `20.00 MiB`."""
     for scale, unit in _UNITS:
         if count >= scale:
             return f"{count / scale:.2f} {unit}"

@@ -28,7 +28,7 @@ def command(
     scheduler: str = "",
     restarts: int = 0,
 ) -> str:
-    """One line for a shell that starts `script`, a file and its arguments.
+    """Return one line for a shell that starts `script`, a file and its arguments.
 
     Launchers are torchrun (the line runs on each node), "Open MPI", "Intel MPI",
     "MPICH", srun and jsrun. With `cores`, each rank is bound to so many, but torchrun
@@ -87,7 +87,7 @@ class _Template(string.Template):
 
 
 def fill(name: str, fields: dict) -> list[str]:
-    """The lines of a template, filled in; without those that have an empty field."""
+    """Fill in a template; lines that have an empty field go."""
     path = _TEMPLATES / f"{name.lower().replace(' ', '_')}.in"
     return [
         _Template(line).substitute(fields)
@@ -97,7 +97,7 @@ def fill(name: str, fields: dict) -> list[str]:
 
 
 def quoted(script: str) -> str:
-    """A script and its arguments, each quoted for a shell."""
+    """Return a script and its arguments, each quoted for a shell."""
     try:
         parts = shlex.split(script) if "\n" not in script else []
     except ValueError:  # a quote without its other end
@@ -111,14 +111,14 @@ def quoted(script: str) -> str:
 
 
 def word(name: str, value: str) -> str:
-    """The value, if it is a word of letters and digits."""
+    """Return the value, if it is a word of letters and digits."""
     if not value or shlex.quote(value) != value:
         raise UsageError(f"{name} is {value!r:.40}, expected letters and digits")
     return value
 
 
 def whole(name: str, value: int, *, least: int = 1) -> int:
-    """The value, if it is a whole number from `least` on."""
+    """Return the value, if it is a whole number from `least` on."""
     if type(value) is not int or value < least:
         raise UsageError(
             f"{name} is {value!r:.40}, expected a whole number, {least} or more"

@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare_launchers() -> Comparison:
-    """What the last rank is told by torchrun, Open MPI, MPICH, Slurm and jsrun.
+    """Return what the last rank is told by torchrun, Open MPI, MPICH, Slurm and jsrun.
 
     The MPI launchers start two ranks here, if they are installed. The others, and those
     that are missing, were recorded on two nodes; jsrun is from its documentation.

@@ -70,7 +70,7 @@ _MPICH = _MPI[-1]
 
 
 def resolve_rank(env: Mapping[str, str] | None = None) -> ResolvedRank:
-    """Which rank this process is, whichever launcher started it; of another `env`.
+    """Return which rank this process is, whichever launcher started it.
 
     The innermost launcher counts: of torchrun started by srun that is torchrun, of
     mpirun in a Slurm job mpirun. `cl.launch` sets torchrun's variables. Errors:
@@ -181,7 +181,7 @@ def _nobody(env):
 
 @functools.cache
 def recorded() -> tuple[dict, ...]:
-    """Twenty environments of ranks, only the variables that matter.
+    """Return twenty environments of ranks, only the variables that matter.
 
     Each has `name`, `launcher`, `source` (the command that was recorded, or the page
     from which it was constructed), `env`, and `expected`: the fields of `ResolvedRank`,

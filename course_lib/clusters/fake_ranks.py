@@ -55,7 +55,7 @@ class FakeCalls(list):
 
 @contextlib.contextmanager
 def fake_ranks(world_size: int = 1024, *, rank: int = 0) -> Iterator[FakeCalls]:
-    """In this block the process is one rank of `world_size`; what it calls is counted.
+    """Be one rank of `world_size` in this block; what it calls is counted.
 
     The group has PyTorch's backend "fake": collectives return at once, tensors stay as
     they are, so that no sum or weight is right. Shapes, bytes and groups are. Models

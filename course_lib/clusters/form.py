@@ -25,7 +25,7 @@ _TEXTS = (
 
 
 def form() -> None:
-    """A form for the arguments of `job_script`; the script below it follows.
+    """Show a form for the arguments of `job_script`, and below it the script.
 
     Where there are no widgets the script of its first values is shown, in a terminal
     it is printed.

@@ -39,7 +39,7 @@ class JobScript(str):
         return str(self)
 
     def page(self) -> str:
-        """HTML: the script to be copied, a link to download it, how to hand it in."""
+        """Return HTML: the script, a link to download it, how to hand it in."""
         name, data = f"train.{self.scheduler}", base64.b64encode(self.encode()).decode()
         style = "user-select:all;border:1px solid #8888;padding:.5em;overflow-x:auto"
         link = f'<a download="{name}" href="data:text/plain;base64,{data}"'
@@ -68,7 +68,7 @@ def job_script(
     setup: Sequence[str] = (),
     restarts: int = 0,
 ) -> JobScript:
-    """A script for sbatch (slurm) or bsub (lsf) that starts `script` with a launcher.
+    """Write a script for sbatch (slurm) or bsub (lsf) that starts `script`.
 
     `gpus` are those of a node, each for one rank; without GPUs a node has one rank.
     `cores` are those of a rank, `memory` GB of a node. `queue` is Slurm's partition,

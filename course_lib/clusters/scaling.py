@@ -40,25 +40,23 @@ class TrainingStep:
 
     @property
     def compute(self) -> float:
-        """Seconds without communication."""
+        """Return seconds without communication."""
         return self.forward + self.backward + self.optimizer
 
     def shares(self) -> tuple[float, ...]:
-        """The share of backward after which each bucket can leave."""
+        """Return the share of backward after which each bucket can leave."""
         whole = sum(self.buckets)
         return tuple(part / whole for part in accumulate(self.buckets))
 
 
-def buckets(
-    bytes: float | str, *, first: float | str = "1 MiB", cap: float | str = "25 MiB"
-) -> tuple[int, ...]:
-    """Gradients of so many bytes as DDP cuts them: a small bucket, then full ones.
+def buckets(bytes: float | str, *, cap: float | str = "25 MiB") -> tuple[int, ...]:
+    """Cut gradients of so many bytes as DDP does: a small bucket, then full ones.
 
     Real buckets end between two tensors. (torch.nn.parallel.DistributedDataParallel,
     bucket_cap_mb)
     """
     rest, cap = parse_size(bytes), parse_size(cap)
-    sizes = [min(rest, parse_size(first))]
+    sizes = [min(rest, 2**20)]
     rest -= sizes[0]
     while rest > 0:
         sizes.append(min(rest, cap))
@@ -133,7 +131,7 @@ class Prediction:
 
 
 def predict(step: TrainingStep, gpus: int, network: Network) -> Prediction:
-    """What a step takes on so many GPUs, all alike and none ever late.
+    """Model a step on so many GPUs, all alike and none ever late.
 
     A bucket leaves when its gradients are ready and the one before it is through. The
     optimizer waits for the last. (Li et al., 2020, PyTorch Distributed: Experiences on
@@ -174,7 +172,7 @@ class ScalingCurve:
 
     @property
     def speedup(self) -> dict[int, float]:
-        """How many times as many samples per second as one GPU, by GPUs."""
+        """Return samples per second in those of one GPU, by GPUs."""
         one, weak = self.one.seconds, self.kind == "weak"
         return {
             at.gpus: one / at.seconds * (at.gpus if weak else 1)
@@ -183,11 +181,11 @@ class ScalingCurve:
 
     @property
     def efficiency(self) -> dict[int, float]:
-        """Speed-up divided by GPUs, by GPUs."""
+        """Return the speed-up divided by GPUs, by GPUs."""
         return {gpus: speedup / gpus for gpus, speedup in self.speedup.items()}
 
     def bill(self, steps: float | Callable, *, price: float = 1.0) -> Bills:
-        """Hours and price of a training, if an hour of a GPU has this `price`.
+        """Return hours and price of a training, if an hour of a GPU has this `price`.
 
         It takes so many `steps`, or `steps(gpus)`: larger batches may need fewer.
         """
@@ -212,13 +210,13 @@ class ScalingCurve:
 
 
 def weak(step: TrainingStep, gpus: Iterable[int], network: Network) -> ScalingCurve:
-    """The batch of each GPU stays: more GPUs, larger batches."""
+    """Keep the batch of each GPU: more GPUs, larger batches."""
     rows = tuple(predict(step, count, network) for count in gpus)
     return ScalingCurve("weak", predict(step, 1, network), rows)
 
 
 def strong(step: TrainingStep, gpus: Iterable[int], network: Network) -> ScalingCurve:
-    """The batch of all GPUs stays: forward, backward and input are shared out.
+    """Keep the batch of all GPUs: forward, backward and input are shared out.
 
     Real GPUs lose speed as their batch shrinks; here they do not.
     """
@@ -236,12 +234,12 @@ class Bills:
 
     @property
     def fastest(self) -> int:
-        """The GPUs with the fewest hours; of equals the cheapest."""
+        """Return the GPUs with the fewest hours; of equals the cheapest."""
         return min(self.by_gpus, key=lambda gpus: self.by_gpus[gpus])
 
     @property
     def cheapest(self) -> int:
-        """The GPUs with the lowest price; of equals the fastest."""
+        """Return the GPUs with the lowest price; of equals the fastest."""
         return min(self.by_gpus, key=lambda gpus: self.by_gpus[gpus][::-1])
 
     def _repr_html_(self):
@@ -256,7 +254,7 @@ class Bills:
 
 
 def amdahl(serial: float, n: int) -> float:
-    """Speed-up of n ranks on a fixed problem, whose share `serial` only one can do.
+    """Return the speed-up on a fixed problem, whose share `serial` one rank does.
 
     (Amdahl, 1967, Validity of the Single Processor Approach to Achieving Large Scale
     Computing Capabilities)
@@ -265,7 +263,7 @@ def amdahl(serial: float, n: int) -> float:
 
 
 def gustafson(serial: float, n: int) -> float:
-    """Speed-up of n ranks on a problem that grows with n, in equal time.
+    """Return the speed-up on a problem that grows with n, in equal time.
 
     `serial` is the share of that time in which one rank works. (Gustafson, 1988,
     Reevaluating Amdahl's Law)

@@ -42,7 +42,7 @@ class _Bar(NamedTuple):
 
 @figure.styled
 def plot_bars(heights, *, ylabel, xlabel="", title="", source="measured", ax=None):
-    """Bars side by side: `{series: {name: height}}`, for one series `{name: height}`.
+    """Draw bars: `{series: {name: height}}`, for one series `{name: height}`.
 
     A height may be a list of values, one per seed: the bar is their mean, the line its
     95 % interval (Student's t), a point each value. Where two such lines are apart,
@@ -81,7 +81,7 @@ def _bar(x, values):
 
 
 def interval(values):
-    """Mean, and half the width of its 95 % interval; nan for one value alone."""
+    """Return mean, and half the width of its 95 % interval; nan for one value alone."""
     count = len(values)
     if count < 2:
         return float(np.mean(values)), float("nan")

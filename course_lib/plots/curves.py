@@ -40,7 +40,7 @@ def plot_curves(
     estimator="mean",
     ax=None,
 ):
-    """Lines with bands: `{label: (x[T], values[T, seeds])}` or `{label: {x: values}}`.
+    """Draw lines with bands: `{label: (x, values[T, seeds])}`, `{label: {x: values}}`.
 
     A line is the mean over seeds, or with `estimator="median"` their median; the band
     reaches from the least to the most. A label that begins with "train" is dashed, in

@@ -36,7 +36,7 @@ _STYLE = {
 
 
 def styled(plot):
-    """`plot` under the course's own look; the learner's settings stay as they are."""
+    """Draw `plot` in the course's own look; the learner's settings stay."""
 
     @functools.wraps(plot)
     def wrapper(*args, **kwargs):
@@ -53,14 +53,14 @@ def styled(plot):
 
 
 def axes(ax, height):
-    """The given axes, or those of a new figure 6.4 in wide and `height` in high."""
+    """Return the given axes, or new ones 6.4 in wide and `height` in high."""
     if ax is None:
         _, ax = plt.subplots(figsize=(WIDTH, height), layout="constrained")
     return ax
 
 
 def canvas(ax, height, *, margins):
-    """Axes without a frame: a unit is an inch, y goes downward from 0 to `height`."""
+    """Return axes without a frame: a unit is an inch, y goes down to `height`."""
     ax = axes(ax, margins + height)
     ax.set(xlim=(0, ACROSS), ylim=(height, 0), aspect="equal", anchor="W")
     ax.axis("off")
@@ -68,7 +68,7 @@ def canvas(ax, height, *, margins):
 
 
 def rows(ax, names):
-    """One row per name, the first on top; the frame is open but for the x axis."""
+    """Make one row per name, the first on top, in a frame open but for x."""
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_yticks(range(len(names)), names)
     ax.tick_params(axis="y", length=0)
@@ -76,14 +76,14 @@ def rows(ax, names):
 
 
 def grid(ax, axis="both"):
-    """Light lines behind what is drawn, in a frame that is open above and right."""
+    """Draw light lines behind the data, in a frame open above and right."""
     ax.grid(axis=axis, color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend(ax, handles):
-    """A legend between the title and the data, of those handles that have a label."""
+    """Draw a legend above the data, of those handles that have a label."""
     # what has none is named "_child0" or "_container0" by matplotlib
     handles = [handle for handle in handles if handle.get_label()[:1] != "_"]
     if not handles:
@@ -132,7 +132,7 @@ def finish(ax, title, *, source="", alt="", below=0):
 
 
 def wrap(title):
-    """The lines of a title, none wider than the figure."""
+    """Return the lines of a title, none wider than the figure."""
     return [part for line in title.split("\n") for part in textwrap.wrap(line, 66)]
 
 
@@ -149,13 +149,13 @@ def _bundle(figure, include=None, exclude=None):
 
 
 def bytes_source(trace):
-    """The source of a figure of bytes: virtual GPUs count them, and model only time."""
+    """Return the source of a figure of bytes, which virtual GPUs count."""
     modelled = trace.source.startswith("modelled")
     return f"bytes counted, time {trace.source}" if modelled else trace.source
 
 
 def points(ax):
-    """Points per unit of data along x and y, once the layout is settled."""
+    """Return points per unit of data along x and y, once the layout is settled."""
     ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
@@ -164,6 +164,6 @@ def points(ax):
 
 
 @functools.lru_cache(1024)
-def text_width(text, size=10):
-    """Points that `text` is wide."""
-    return TextPath((0, 0), text, size=size).get_extents().width if text.strip() else 0
+def text_width(text):
+    """Return points that `text` is wide."""
+    return TextPath((0, 0), text, size=10).get_extents().width if text.strip() else 0

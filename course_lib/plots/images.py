@@ -9,7 +9,7 @@ from course_lib.text import many
 
 @figure.styled
 def plot_images(images, labels, *, ax=None):
-    """A strip of images f32[n, 1 or 3, h, w], 0 to 1, ten to a row, under their labels.
+    """Draw images f32[n, 1 or 3, h, w], 0 to 1, ten to a row, below their labels.
 
     One channel is drawn in grey, from white to black.
     """

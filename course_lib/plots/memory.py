@@ -13,7 +13,7 @@ _NEAR = 3  # a capacity up to so many times the largest bar is drawn as a line
 
 @figure.styled
 def plot_memory(memory, *, ax=None):
-    """One row per device: bytes by kind, stacked; the capacity as a dark line.
+    """Draw one row per device: bytes by kind, stacked; the capacity as a dark line.
 
     `memory` is what `memory(model, optimizer)` returns.
     """
@@ -115,7 +115,7 @@ def _stack(ax, row, counts, *, scale):
 
 
 def kind_handles(bytes_by_kind):
-    """Entries of a legend for the kinds, in the order of `KINDS`, that hold bytes."""
+    """Return entries of a legend for those of `KINDS` that hold bytes."""
     return [
         Patch(
             label=kind,
@@ -164,11 +164,11 @@ def _share(part, whole):
 
 
 def in_words(held):
-    """`parameters 1 kB, activations 500 B`."""
+    """Say bytes by kind: `parameters 1 kB, activations 500 B`."""
     return ", ".join(f"{k} {size(held[k])}" for k in KINDS if held.get(k)) or "nothing"
 
 
 def largest_kind(held):
-    """`activations` and `61 %`: the kind that takes the largest share, and that."""
+    """Return the kind with the largest share, and that: `activations`, `61 %`."""
     kind = max(KINDS, key=lambda k: held.get(k, 0))
     return kind, _share(held.get(kind, 0), sum(held.values()))

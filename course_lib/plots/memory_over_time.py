@@ -13,7 +13,7 @@ from course_lib.text import byte_unit, rank_order, size, unit_of
 
 @figure.styled
 def plot_memory_over_time(trace, *, ax=None):
-    """The device that is fullest: bytes by kind, stacked, at each moment of a trace.
+    """Draw the fullest device: bytes by kind at each moment of a trace.
 
     The title and the alt text tell the peaks of the others.
     """

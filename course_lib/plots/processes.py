@@ -8,6 +8,7 @@ from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.text import listed
 
+_SHARED = "shared"
 _GREY = "#e0e0e0"  # memory that belongs to no process alone
 _CELL = 0.4  # in, one number of a tensor
 _ROW = 0.8  # in, one process
@@ -16,10 +17,10 @@ _CENTRED = {"ha": "center", "va": "center_baseline"}
 
 
 @figure.styled
-def plot_processes(held, *, shared=("shared",), ax=None):
-    """What each process finds in its tensors: `{process: {tensor: numbers}}`.
+def plot_processes(held, *, ax=None):
+    """Draw what each process finds in its tensors: `{process: {tensor: numbers}}`.
 
-    A tensor named in `shared` is one piece of memory, drawn once for all processes.
+    A tensor named "shared" is one piece of memory, drawn once for all processes.
     """
     names = list(next(iter(held.values()), ()))
     if not names or any(list(tensors) != names for tensors in held.values()):
@@ -31,7 +32,7 @@ def plot_processes(held, *, shared=("shared",), ax=None):
     left = _LABEL
     for name in names:
         numbers = [np.ravel(tensors[name]).tolist() for tensors in held.values()]
-        if name in shared:
+        if name == _SHARED:
             # a line from each process to the one tensor in the middle
             left += 0.35
             _common(ax, left, name, numbers=numbers)
@@ -41,7 +42,7 @@ def plot_processes(held, *, shared=("shared",), ax=None):
     for row, process in enumerate(held):
         ax.text(0, _ROW * (row + 0.62), process, va="center", fontsize=11)
     views = [f"{who} sees {_listed(tensors)}" for who, tensors in held.items()]
-    title = "; ".join(f"{name}: {_kind(name in shared)}" for name in names)
+    title = "; ".join(f"{name}: {_kind(name)}" for name in names)
     return figure.finish(ax, title, source="measured", alt="; ".join(views), below=4)
 
 
@@ -70,8 +71,8 @@ def _cells(ax, corner, numbers, *, color):
         ax.text(*middle, f"{number:g}", color=text_color(color), **_CENTRED)
 
 
-def _kind(shared):
-    return "one tensor for all" if shared else "one in each process"
+def _kind(name):
+    return "one tensor for all" if name == _SHARED else "one in each process"
 
 
 def _listed(tensors):

@@ -17,7 +17,7 @@ _THIN = 1.5  # points, so that an event of no length is seen
 
 @figure.styled
 def plot_timeline(trace, *, ax=None):
-    """One row per rank: compute above, communicate and wait below, coloured by role.
+    """Draw a row per rank: compute above, communicate and wait below.
 
     `trace` holds events in seconds; the axis starts at its first event.
     """
@@ -164,7 +164,7 @@ def _shares(trace, rank):
 
 
 def captions(trace: Trace) -> tuple[str, str]:
-    """Title and alt text: who computes how much, what is hidden, who waits."""
+    """Return title and alt text: who computes how much, what is hidden, who waits."""
     shares = {rank_name(rank): _shares(trace, rank) for rank in trace.ranks}
     alone = isinstance(trace.ranks[0], str)  # a device has one queue for both
     facts = []

@@ -17,7 +17,7 @@ _LINE = 12  # points, of text in a cell
 
 @figure.styled
 def plot_transfers(trace, *, ax=None):
-    """A row per device that sends, a column per device that receives: bytes in all.
+    """Draw a row per sending device, a column per receiving one: bytes in all.
 
     The darker a cell, the more. Where there is room, it tells the bytes by name, such
     as `broadcast 4.2 MB`; a device sends nothing to itself. `trace` may also be the

@@ -27,39 +27,39 @@ class Sharing(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Micro-batches of a rank."""
+        """Return micro-batches of a rank."""
         return len(self.gradients) // self.ranks
 
     def all_reduces(self, turn) -> int:
-        """How many all-reduces there were when `turn` micro-batches are done."""
+        """Return how many all-reduces there were when `turn` micro-batches are done."""
         return int(turn >= self.turns) if self.no_sync else min(turn, self.turns)
 
     def sent(self, turn) -> float:
-        """Bytes of a rank, as a ring sends them."""
+        """Return bytes of a rank, as a ring sends them."""
         return self.all_reduces(turn) * 2 * (self.ranks - 1) / self.ranks * self.size
 
     def alone(self, turn) -> float:
-        """What one GPU has in `.grad` after so many micro-batches."""
+        """Return what one GPU has in `.grad` after so many micro-batches."""
         return math.fsum(self.gradients[:turn]) / len(self.gradients)
 
     def own(self, rank, turn) -> float:
-        """What a rank has added up itself after so many micro-batches."""
+        """Return what a rank has added up itself after so many micro-batches."""
         return math.fsum(self.gradients[rank :: self.ranks][:turn]) / self.turns
 
     def shared(self, rank, turn) -> float:
-        """What a rank has in `.grad` when the all-reduce of this turn is done."""
+        """Return what a rank has in `.grad` after the all-reduce of this turn."""
         done = turn if self.all_reduces(turn) else 0
         mean = math.fsum(self.own(r, done) for r in range(self.ranks)) / self.ranks
         return mean + self.own(rank, turn) - self.own(rank, done)
 
     def unshared(self, rank, turn) -> float:
-        """What it has before the all-reduce of this turn."""
+        """Return what it has before the all-reduce of this turn."""
         added = self.own(rank, turn) - self.own(rank, turn - 1)
         return self.shared(rank, turn - 1) + added
 
 
 def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
-    """A batch in micro-batches: on one GPU, and on ranks under DDP.
+    """Play a batch in micro-batches: on one GPU, and on ranks under DDP.
 
     `gradients` are those of one weight, a number for each micro-batch (8 at most, of
     equally many samples), `size` the bytes of the gradients of all weights. `ranks`

@@ -66,17 +66,17 @@ class Racer(NamedTuple):
 
     @property
     def ends(self) -> list:
-        """When each round ends: a unit is a round, or the time of a tensor."""
+        """Return when each round ends: a unit is a round, or the time of a tensor."""
         chunks = (max(len(move.chunks) for move in row) for row in self.plan.rounds)
         times = (Fraction(count, self.plan.chunks) for count in chunks)
         return [*accumulate(times if self.large else (1 for _ in self.plan.rounds))]
 
     def done(self, time) -> int:
-        """How many rounds have ended by then."""
+        """Return how many rounds have ended by then."""
         return bisect(self.ends, time)
 
     def step(self, time) -> Tally:
-        """What was sent by then, and in the round that ended last, if it has just."""
+        """Return what was sent by then, and in the round that has just ended."""
         done = self.done(time)
         last = self.plan.rounds[done - 1] if done > self.done(time - 1) else ()
         moves = [

@@ -10,7 +10,7 @@ _APART = 4  # from the middle of a rank
 
 
 def lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The lane of each (source, target), short ones first; there and back share."""
+    """Return the lane of each pair, short ones first; there and back share."""
     spans, places = {}, {}
     for pair in sorted(pairs, key=lambda pair: (abs(pair[1] - pair[0]), pair)):
         if pair[::-1] in places:
@@ -28,14 +28,14 @@ def lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
 
 
 def room(rounds: Iterable[list[tuple[int, int]]]) -> int:
-    """How high the arrows are of that round which needs most lanes."""
+    """Return how high the arrows are of that round which needs most lanes."""
     return max((LANE * len({*lanes(pairs).values()}) for pairs in rounds), default=0)
 
 
 def arrows(
     pairs: list[tuple[int, int]], middles: list[float], top: float, *, name=""
 ) -> Iterator[Item]:
-    """An arrow for each pair, from middle to middle, the first lane at `top`."""
+    """Yield an arrow for each pair, from middle to middle, the first lane at `top`."""
     for (source, target), lane in lanes(pairs).items():
         side = _APART if target > source else -_APART
         x, stop = middles[source] + side, middles[target] - side

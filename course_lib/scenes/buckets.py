@@ -48,18 +48,18 @@ class BucketedStep(NamedTuple):
 
     @property
     def end(self):
-        """When all gradients are averaged, in ms."""
+        """Return when all gradients are averaged, in ms."""
         return self.messages[-1].stop
 
     @property
     def hidden(self):
-        """For how many ms something is sent while backward runs."""
+        """Return the ms for which something is sent while backward runs."""
         ends = ((m.start, min(m.stop, self.ready[-1])) for m in self.messages)
         return sum(max(0.0, stop - start) for start, stop in ends)
 
 
 def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
-    """How the gradients of a step fall into DDP's buckets, and when these leave.
+    """Play how gradients of a step fall into DDP's buckets, and when these leave.
 
     `sizes` are bytes, in the order in which backward makes the gradients. `cap` is
     DDP's `bucket_cap_mb` in MiB, None its default; `latency` the ms that an all-reduce
@@ -101,7 +101,7 @@ def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
 
 
 def step(sizes, limits, latency) -> BucketedStep:
-    """When each gradient is there, and each bucket under way."""
+    """Return when each gradient is there, and each bucket under way."""
     ready = list(itertools.accumulate(count / 1e6 for count in sizes))
     # private: DDP calls it too, and nothing public tells its buckets
     tensors = [torch.empty(count, dtype=torch.uint8, device="meta") for count in sizes]

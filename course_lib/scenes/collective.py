@@ -76,12 +76,12 @@ def checked_ranks(ranks) -> list[int]:
 
 
 def pairs(moves) -> list[tuple[int, int]]:
-    """Source and target of each move."""
+    """Return source and target of each move."""
     return [(move.source, move.target) for move in moves]
 
 
 def tensors(count) -> str:
-    """`1 tensor`, `1.75 tensors`."""
+    """Say a number of them: `1 tensor`, `1.75 tensors`."""
     return f"{round(float(count), 3):g} tensor{'' if count == 1 else 's'}"
 
 
@@ -89,7 +89,7 @@ def tensors(count) -> str:
 
 
 def plays(plan: Schedule):
-    """What is where before each round, with the flights of the round, then the end.
+    """Yield what is where before each round, and its flights; then the end.
 
     Pieces by (rank, chunk); after the last round they are shown twice, the second time
     as sums.
@@ -144,11 +144,11 @@ class Grid(NamedTuple):
     top: float
 
     def middle(self, rank) -> float:
-        """The middle of a rank."""
+        """Return the middle of a rank."""
         return _LEFT + round((WIDTH - _LEFT) / self.plan.ranks * (rank + 0.5))
 
     def place(self, rank, row) -> tuple:
-        """Place and size of a chunk."""
+        """Return place and size of a chunk."""
         pitch = (WIDTH - _LEFT) / self.plan.ranks
         wide = int(min(pitch - 9, _WIDEST) / self.plan.ranks) * self.plan.ranks
         high = _HIGH // self.plan.chunks
@@ -156,13 +156,13 @@ class Grid(NamedTuple):
         return self.middle(rank) - wide // 2, y, wide, high - _GAP
 
     def row(self, rank, chunk) -> int:
-        """The row of a chunk; what came from a rank lies where its own went from."""
+        """Return the row of a chunk; a swapped one lies where the own one was."""
         source, target = divmod(chunk, self.plan.chunks)
         swapped = self.plan.collective == "all-to-all" and rank != source
         return source if swapped else target
 
     def pieces(self, place, pieces, *, role=""):
-        """The pieces of a chunk: full is the sum, each rank adds its share."""
+        """Yield the pieces of a chunk: full is the sum, each rank adds its share."""
         rank, chunk = place
         x, y, wide, high = self.place(rank, self.row(rank, chunk))
         ranks = self.plan.ranks
@@ -260,7 +260,7 @@ def _says(moves, plan):
 
 
 def way(moves, ranks) -> str:
-    """Where all messages of a round go: `to rank 0`, `to the right`."""
+    """Say where all messages of a round go: `to rank 0`, `to the right`."""
     shifts = {move.target - move.source for move in moves}
     if len(moves) == 1:
         return f"to rank {moves[0].target}"

@@ -13,7 +13,7 @@ _MOST_SAMPLES, _MOST_RANKS = 32, 16  # with two digits on a card
 
 
 def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
-    """Which rank reads which sample: torch's own `DistributedSampler` deals.
+    """Show which rank reads which sample: torch's `DistributedSampler` deals.
 
     Each argument is a value, or a list for a slider; its first value is shown first:
     `dealing(samples=10, ranks=[4, 2, 3], drop_last=[False, True])`. What is dealt a

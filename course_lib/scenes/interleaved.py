@@ -28,7 +28,7 @@ def interleaved(p: int, m: int) -> list[tuple[int, str, int]]:
 
 
 def actions(name: str, p: int, m: int, *, chunks: int = 1) -> list[list[tuple]]:
-    """For each rank its instructions in a schedule of torch: "GPipe", "1F1B"."""
+    """Return the instructions of each rank in a schedule of torch, as in "1F1B"."""
     # torch draws its schedules from these lists. The public classes have them too, but
     # need stages, which need a process group
     from torch.distributed.pipelining import _schedule_visualizer

@@ -52,7 +52,7 @@ class Axis(NamedTuple):
     unit: str
 
     def place(self, item: Item) -> Item:
-        """The item with x and w as places in the picture."""
+        """Return the item with x and w as places in the picture."""
         if TIMED not in item.role.split():
             return item
         scale = self.width / self.length
@@ -61,23 +61,23 @@ class Axis(NamedTuple):
 
 
 def label(name, at, text, *, role="label") -> Item:
-    """A text without a frame around it, at the place (x, y)."""
+    """Return a text without a frame around it, at the place (x, y)."""
     return Item(name, *at, 0, 0, role, text)
 
 
 def fitting(text: str, wide: float) -> str:
-    """The text, or none where a box of this width has no room for it."""
+    """Return the text, or none where a box of this width has no room for it."""
     return text if _LETTER * len(text) + 4 < wide else ""
 
 
 def cut(text: str, wide: float) -> str:
-    """The text, or its beginning and "…" where that many units have no room for it."""
+    """Return the text, or its beginning and "…" where it is wider."""
     most = max(1, int(wide / _LETTER))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def checked(moments: Iterable[Moment]) -> list[Moment]:
-    """The moments as a list.
+    """Return the moments as a list.
 
     Errors: `UsageError` for none, for an item that is nowhere (nan), for two items in a
     moment with one id.

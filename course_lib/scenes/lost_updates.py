@@ -40,17 +40,17 @@ class Access(NamedTuple):
 
     @property
     def time(self) -> float:
-        """When it happened, in seconds."""
+        """Return when it happened, in seconds."""
         return getattr(self.addition, "start" if self.kind == "read" else "stop")
 
     @property
     def left(self) -> float:
-        """The number that is there afterwards."""
+        """Return the number that is there afterwards."""
         return self.addition.new if self.kind == "write" else self.counter
 
 
 def lost_updates(events) -> Scene:
-    """Processes that add to one number without a lock or with one, as they were logged.
+    """Play processes that add to one number, as they were logged.
 
     `events` (a `Trace`, or a list of `Event`) has one for each addition: `rank` is the
     process, `name` what it read and wrote as "0 → 1", `start` and `stop` are when. An
@@ -74,7 +74,7 @@ def lost_updates(events) -> Scene:
 
 
 def in_order(additions: list[Addition]) -> list[Access]:
-    """All reads and writes in the order in which they happened.
+    """Return all reads and writes in the order in which they happened.
 
     A write is noted a moment after it happens. So where a read found a number that is
     not there yet, the write that left it comes first.

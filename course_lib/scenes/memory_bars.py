@@ -39,27 +39,27 @@ class Placement(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """Of the model, each on a GPU of its own."""
+        """Return into how many parts the model is cut, each on a GPU of its own."""
         return self.gpus if self.holds == _HOLDS[True] else 1
 
     @property
     def copies(self) -> int:
-        """Of the model, each with its own samples."""
+        """Return how many copies of the model there are, with their own samples."""
         return self.gpus // self.parts
 
     @property
     def at_once(self) -> int:
-        """Samples of a micro-batch; a copy has no more than its share of the batch."""
+        """Return samples of a micro-batch, at most a copy's share of the batch."""
         return min(self.microbatch, math.ceil(self.batch / self.copies))
 
     @property
     def turns(self) -> int:
-        """Micro-batches of a copy in a step."""
+        """Return micro-batches of a copy in a step."""
         return math.ceil(self.batch / self.copies / self.at_once)
 
     @property
     def held(self) -> dict:
-        """Bytes on a GPU by kind."""
+        """Return bytes on a GPU by kind."""
         share = self.parameters / self.parts
         state = 8 * share / (self.copies if self.shard else 1)
         counts = 4 * share, 4 * share, state, self.at_once * self.sample / self.parts

@@ -52,7 +52,7 @@ class Scene:
 
     @property
     def moments(self):
-        """The moments that are shown first."""
+        """Return the moments that are shown first."""
         return self.runs[tuple(self.at[name] for name in self.parameters)]
 
     def show(self) -> None:
@@ -70,7 +70,7 @@ class Scene:
 
 
 def varied(make, options: dict, *, at: dict | None = None, **settings) -> Scene:
-    """A scene of `make(**values)`, which returns moments, for all values in `options`.
+    """Return a scene of `make(**values)` for all values in `options`.
 
     Those in `at` are shown first, without it the first of each.
 
@@ -86,7 +86,7 @@ def varied(make, options: dict, *, at: dict | None = None, **settings) -> Scene:
 
 
 def switched(make, switches: dict, **settings) -> Scene:
-    """As `varied`, of one value or a list for each name, whose first is shown first.
+    """Do as `varied` with one value or a list for each name, the first shown first.
 
     Numbers are sorted on their slider, words are not; one value alone has none. `make`
     is called with a value for each name.
@@ -110,7 +110,7 @@ def _slider(values):
 
 
 def page(scene: Scene) -> str:
-    """The picture of the last moment, and the script that replaces it.
+    """Return the picture of the last moment, and the script that replaces it.
 
     Errors: `UsageError` where that takes more than 60 kB.
     """
@@ -124,7 +124,7 @@ def page(scene: Scene) -> str:
 
 
 def unlimited(scene: Scene) -> str:
-    """The same, however large."""
+    """Return the same page, however large."""
     last = scene.moments[-1]
     still = svg.picture(scene, last).replace('"', "'")  # which need no quoting
     texts = last.title, scene.alt, scene.source
@@ -161,7 +161,7 @@ _IMAGE = "display:block;max-width:100%"
 
 
 def payload(scene: Scene) -> dict:
-    """What the script reads: each state of an item once, moments as changes to it."""
+    """Return what the script reads: each state once, moments as changes."""
     words, states, ids = _Numbers(), _Numbers(), _Numbers()
     runs = [[*_changes(moments, states)] for moments in scene.runs.values()]
     rows = [

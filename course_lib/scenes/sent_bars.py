@@ -41,16 +41,16 @@ class Panel(NamedTuple):
     name: str = ""
 
     def middle(self, rank) -> float:
-        """The middle of a rank."""
+        """Return the middle of a rank."""
         return self.left + self.pitch * rank + self.pitch // 2
 
     @property
     def wide(self) -> int:
-        """The width of a bar."""
+        """Return the width of a bar."""
         return min(self.pitch - 2, WIDEST)
 
     def items(self, step, below):
-        """The bar of each rank, and arrows from `below` on for the last messages."""
+        """Yield the bar of each rank, and the last messages as arrows from `below`."""
         for rank, amount in enumerate(step.bill):
             name, high = f"{self.name} {rank}", float(amount * self.scale)
             at = self.middle(rank) - self.wide / 2, self.base - high, self.wide, high
@@ -60,7 +60,7 @@ class Panel(NamedTuple):
         yield from arrows(pairs(step.moves), middles, below, name=self.name)
 
     def blocks(self, steps, number):
-        """The last messages, as high as what they add to a bar, and those to come."""
+        """Yield messages, as high as what they add to a bar: the last, and the next."""
         ends = (number, "target", ""), (number + 1, "source", " gone")
         for turn, end, role in ends:
             for move in steps[turn].moves if turn < len(steps) else ():

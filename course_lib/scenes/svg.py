@@ -25,7 +25,7 @@ HEAD = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"'
 
 
 def style(items) -> str:
-    """The looks of items: those of `items.css`, and the colours of their roles."""
+    """Return the looks of items: `items.css`, and the colours of their roles."""
     used = {role for item in items for role in item.role.split()}
     rules = [
         f".{name} rect{{fill:{color};stroke:{_edge(color)}}}"
@@ -43,17 +43,17 @@ def _edge(color):
 
 
 def class_name(role: str) -> str:
-    """A role as CSS names it: `other-compute`."""
+    """Return a role as CSS names it: `other-compute`."""
     return role.replace(" ", "-")
 
 
 def read(name: str) -> str:
-    """A file of this folder."""
+    """Return a file of this folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def picture(scene, moment) -> str:
-    """A moment as an SVG document in a light theme, with title and source."""
+    """Return a moment as an SVG document in a light theme, with title and source."""
     (width, height), axis = scene.size, scene.axis
     titles, sources = textwrap.wrap(moment.title, 84), textwrap.wrap(scene.source, 98)
     top, below = _LINE * len(titles) + 4, _LINE * len(sources)
@@ -69,7 +69,7 @@ def picture(scene, moment) -> str:
 
 
 def bodies(items, axis):
-    """All items in their places: rows below, events on top, those of a role as one."""
+    """Draw all items in their places: rows below, events of a role as one on top."""
     bars = {}
     for item in sorted(items, key=_layer):
         placed = axis.place(item) if axis else item
@@ -92,7 +92,7 @@ def _layer(item):
 
 
 def is_event(item) -> bool:
-    """Whether it is as long as what it stands for, too short for its text or not."""
+    """Return whether its width is that of what it stands for."""
     return "event" in item.role.split()
 
 
@@ -105,7 +105,7 @@ def _fitting(item):
 
 
 def ticks(axis) -> list[float]:
-    """Times for a ruler, at 1, 2 or 5 times a power of ten, six or fewer."""
+    """Return times for a ruler, at 1, 2 or 5 times a power of ten, six or fewer."""
     rough = axis.length / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= rough)
@@ -115,7 +115,7 @@ def ticks(axis) -> list[float]:
 
 
 def tick(time, axis) -> str:
-    """A line of the ruler, with its number below."""
+    """Draw a line of the ruler, with its number below."""
     x = axis.left + (time - axis.start) / axis.length * axis.width
     text = f"{float(f'{time:.10g}'):,.10g}"
     return (
@@ -125,7 +125,7 @@ def tick(time, axis) -> str:
 
 
 def bar_path(items) -> str:
-    """Bars of one role and height: a path, with a stroke as wide as they are high."""
+    """Draw bars of a role and height as a path, whose stroke is as wide as that."""
     role, high = items[0].role, items[0].h
     strokes, texts = [], []
     for item in items:
@@ -140,7 +140,7 @@ def bar_path(items) -> str:
 
 
 def drawn(item) -> str:
-    """One item that is no event, in its place."""
+    """Draw one item that is no event, in its place."""
     roles = item.role.split()
     x, y, text = 0, 0, ""
     if {"line", "arrow"} & {*roles}:
@@ -160,7 +160,7 @@ def drawn(item) -> str:
 
 
 def line(width, height, *, head) -> str:
-    """The path from 0, 0 to width, height; with a head it is an arrow."""
+    """Return the path from 0, 0 to width, height; with a head it is an arrow."""
     path = f"M0 0L{width:.4g} {height:.4g}"
     if not head:
         return path

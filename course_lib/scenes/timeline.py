@@ -23,7 +23,7 @@ _DOES = {"communicate": "communicates", "wait": "waits"}
 
 
 def timeline(trace: Trace | Mapping[str, Trace]) -> Scene:
-    """One row per rank as in `cl.plot_timeline`; or several runs, one above the other.
+    """Play a trace as in `cl.plot_timeline`; or several, one above the other.
 
     `trace` holds events in seconds; each run of a dict such as `{"by hand": run.trace,
     "DDP": other.trace}` starts at its own first event. Where there are more events than

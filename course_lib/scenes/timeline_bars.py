@@ -24,7 +24,7 @@ class Bar(NamedTuple):
 
 
 def bars_of(runs: dict[str, Trace], most: int = MOST) -> dict[str, list[Bar]]:
-    """The bars of each run, `most` in all if possible, in the order of drawing."""
+    """Return the bars of each run, `most` in all if possible, as they are drawn."""
     bars = {name: list(map(_bar, run)) for name, run in runs.items()}
     span = max(run.span for run in runs.values())
     apart = span / 4000

@@ -31,22 +31,22 @@ class Timetable(NamedTuple):
 
     @property
     def span(self) -> float:
-        """Units until the last instruction ends."""
+        """Return units until the last instruction ends."""
         return max((stretch.stop for stretch in self.stretches), default=0)
 
     @property
     def bubble(self) -> float:
-        """The share of the time of all devices in which they wait."""
+        """Return the share of the time of all devices in which they wait."""
         work = sum(stretch.stop - stretch.start for stretch in self.stretches)
         return 1 - work / (self.devices * self.span) if self.span else 0
 
     @property
     def peak(self) -> float:
-        """How many micro-batches are alive on a device at most."""
+        """Return how many micro-batches are alive on a device at most."""
         return max(self.most(device, self.span) for device in range(self.devices))
 
     def waiting(self, start: float, stop: float) -> list[int]:
-        """The devices that wait in this time, or in a part of it."""
+        """Return the devices that wait in this time, or in a part of it."""
         work = [0.0] * self.devices
         for stretch in self.stretches:
             both = min(stretch.stop, stop) - max(stretch.start, start)
@@ -54,7 +54,7 @@ class Timetable(NamedTuple):
         return [device for device, time in enumerate(work) if time < stop - start]
 
     def alive(self, device: int, time: float) -> float:
-        """How many micro-batches went forward by then, and not yet all the way back.
+        """Return how many micro-batches went forward, and not yet all the way back.
 
         On a device with two stages each of them counts half.
         """
@@ -64,7 +64,7 @@ class Timetable(NamedTuple):
         return (begun - ended) * self.devices / self.stages
 
     def most(self, device: int, time: float) -> float:
-        """How many were alive at most, from the beginning on."""
+        """Return how many were alive at most, from the beginning on."""
         own = [s for s in self.stretches if s.device == device and s.start < time]
         counts = accumulate(1 if s.kind == "forward" else -1 for s in own)
         return max(counts, default=0) * self.devices / self.stages

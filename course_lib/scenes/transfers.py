@@ -24,7 +24,7 @@ class Round(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What moves, in a sentence."""
+        """Return what moves, in a sentence."""
         what = f"{self.name}: {size(sum(self.bytes.values()))}"
         sources, targets = (set(ends) for ends in zip(*self.bytes))
         if len(sources) == len(targets) == 1:
@@ -37,7 +37,7 @@ class Round(NamedTuple):
 
 
 def transfers(trace) -> Scene:
-    """The transfers of a trace: those of one name and direction move at once.
+    """Play the transfers of a trace: those of one name and direction at once.
 
     `trace` is what `cl.trace()` recorded; each device counts the bytes that it sent and
     got. Where one device takes part in all transfers, it stands above the others.
@@ -101,7 +101,7 @@ def _places(devices, copies):
 
 
 def star(hub, devices) -> dict:
-    """`{device: (x, y)}`: the hub on top, the others in a row below."""
+    """Return `{device: (x, y)}`: the hub on top, the others in a row below."""
     others = [device for device in devices if device != hub]
     wide, top = WIDTH / len(others), _HIGH / 2 + 2
     row = {d: (wide * (i + 0.5), top + _HIGH + _GAP) for i, d in enumerate(others)}
@@ -109,7 +109,7 @@ def star(hub, devices) -> dict:
 
 
 def circle(devices) -> dict:
-    """`{device: (x, y)}`, clockwise from the top."""
+    """Return `{device: (x, y)}`, clockwise from the top."""
     across, down = (WIDTH - 120) / 2, 120
     angles = {d: 2 * math.pi * i / len(devices) for i, d in enumerate(devices)}
     middle = WIDTH / 2, down + _HIGH / 2 + 2
@@ -123,7 +123,7 @@ def circle(devices) -> dict:
 
 
 def moments(rounds, places):
-    """A moment for each round, one before them, and the sums at the end.
+    """Yield a moment for each round, one before them, and the sums at the end.
 
     `places` are the centres of all devices, `{device: (x, y)}`.
     """

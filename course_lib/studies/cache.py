@@ -16,7 +16,7 @@ _WRITING = 600  # seconds that writing a file takes at most
 
 
 def folder() -> Path:
-    """Where results lie: `COURSE_LIB_CACHE`, else `course_lib` in the user's cache."""
+    """Return where results lie: `COURSE_LIB_CACHE`, or in the user's cache."""
     if chosen := os.environ.get("COURSE_LIB_CACHE"):
         return Path(chosen)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -24,7 +24,7 @@ def folder() -> Path:
 
 
 def digest(parts: Iterable) -> str:
-    """A name for the content of tensors, and of values by their `repr`."""
+    """Return a name for the content of tensors, and of values by their `repr`."""
     total = hashlib.sha256()
     for part in parts:
         if torch.is_tensor(part):
@@ -38,7 +38,7 @@ def digest(parts: Iterable) -> str:
 
 
 def fetch(name: str, compute: Callable) -> dict:
-    """What `compute()` gives, a dict of tensors and plain values; kept under `name`.
+    """Return what `compute()` gives, a dict of tensors and values, kept by `name`.
 
     What cannot be read is computed again; where nothing can be written, nothing is
     kept.

@@ -86,7 +86,7 @@ def train(make: Callable, data: Sequence, plan: Plan, *, show=None) -> Runs:
 
 
 def batches(count: int, plan: Plan) -> Iterator[torch.Tensor]:
-    """Indices i64[S, B] for each step of a plan, from `count` samples.
+    """Yield indices i64[S, B] for each step of a plan, from `count` samples.
 
     Each epoch has a new order for each seed; a short last batch is dropped.
     """
@@ -101,7 +101,7 @@ def batches(count: int, plan: Plan) -> Iterator[torch.Tensor]:
 
 
 def is_measured(step: int, plan: Plan) -> bool:
-    """True for about 8 % more steps each time (3 % to a loss), and for the last one."""
+    """Return whether it is 8 % (loss: 3 %) beyond the last time, or the end."""
     metric, _ = plan.target or ("any_error", 0)
     growth = _GROWTH[metric.partition("_")[2]]
     before = math.log(step - 1, growth) if step > 1 else -1

@@ -25,7 +25,7 @@ class Study:
     where: str = "measured now"
 
     def best(self) -> dict:
-        """For each batch size its best rate, and the steps of each seed with it."""
+        """Return the best rate of each batch size, and each seed's steps with it."""
         best = {}
         for size in self.steps:
             if whole := self._whole(size):
@@ -34,7 +34,7 @@ class Study:
         return best
 
     def near(self) -> dict:
-        """For each batch size the least and largest rate that may be its best.
+        """Return the least and largest rate that may be the best of each batch size.
 
         Their mean steps are within one standard error of those of the best rate.
         """
@@ -53,12 +53,12 @@ class Study:
         return {rate: row for rate, row in rows if None not in row}
 
     def dumps(self) -> str:
-        """It as JSON, a line per row of numbers, for `load`."""
+        """Return it as JSON, a line per row of numbers, for `load`."""
         return rows_of(asdict(self))
 
     @classmethod
     def load(cls, path) -> Study:
-        """A study that was saved."""
+        """Read a study that was saved."""
         value = json.loads(Path(path).read_text(encoding="utf-8"))
         steps = {int(size): table for size, table in value.pop("steps").items()}
         target, rates = (tuple(value.pop(name)) for name in ("target", "rates"))
@@ -92,7 +92,7 @@ class Study:
 
 
 def rows_of(value) -> str:
-    """JSON with a line for each list of numbers."""
+    """Return JSON with a line for each list of numbers."""
     text = json.dumps(value, indent=1)
     # a text holds no line break as such, so no bracket in it begins a list here
     return re.sub(r'\[\n[^][{}"]*\]', lambda m: " ".join(m[0].split()), text) + "\n"

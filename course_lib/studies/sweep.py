@@ -164,7 +164,7 @@ def steps_to_target(
     target: tuple = ("val_error", 0.05),
     steps: int = 20_000,
 ) -> Study:
-    """A `sweep` for each batch size: how many steps does the target take?
+    """Do a `sweep` for each batch size: how many steps does the target take?
 
     The batch sizes are shared out to as many ranks as there are cores. If it is
     interrupted, what is done is kept for the next call.

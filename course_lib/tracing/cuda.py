@@ -69,7 +69,7 @@ def _gpus() -> range:
 
 
 def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
-    """The events per GPU and the transfers, of the rows of a Chrome trace.
+    """Return the events per GPU and the transfers, of the rows of a Chrome trace.
 
     Times in seconds, zero at the first start of a kernel or copy.
     """
@@ -118,7 +118,7 @@ def _device(args) -> str:
 
 
 def source_of(events: Iterable[Event], gpu: str) -> str:
-    """How many GPUs of this name did something, and what the profiler does not tell."""
+    """Say how many GPUs did something, and what the profiler does not tell."""
     used = {event.rank for event in events}
     sent = (event.name for event in events if event.kind == "communicate")
     nccl = not all(name.startswith("copy ") for name in sent)
@@ -137,7 +137,7 @@ def _launches(rows) -> dict[int, float]:
 
 
 def memory_changes(history: list[list[Mapping]]) -> Iterator[Change]:
-    """What was taken and freed, of the allocator's history: a list of rows per GPU.
+    """Yield what was taken and freed, of a list of the allocator's rows per GPU.
 
     The allocator does not know kinds: all count as activations.
     """

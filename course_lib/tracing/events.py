@@ -51,7 +51,7 @@ class Event:
 
 
 def both_ends(copy: Transfer) -> Iterator[Event]:
-    """The events of a copy, one per device; the bytes stand at the first of them."""
+    """Yield the events of a copy, one per device; the first has the bytes."""
     times, on_host = (copy.start, copy.stop), copy.source == "cpu"
     if not on_host:
         label = f"{copy.name} to {copy.target}"

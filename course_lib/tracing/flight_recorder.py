@@ -47,13 +47,13 @@ class Call(NamedTuple):
         return f"{self.name} of {self.carries}" if self.carries else self.name
 
     def fits(self, other: "Call") -> bool:
-        """True if the two can be one collective on two ranks."""
+        """Return whether the two can be one collective on two ranks."""
         sizes = self.name not in _SAME_SIZE or self.carries == other.carries
         return self.name == other.name and sizes
 
 
 def entries() -> list[dict]:
-    """What PyTorch's flight recorders hold: gloo's, and nccl's where it is."""
+    """Return what PyTorch's flight recorders hold: gloo's, and nccl's where it is."""
     import torch
 
     library = getattr(torch._C, "_distributed_c10d", None)
@@ -64,7 +64,7 @@ def entries() -> list[dict]:
 
 
 def read(entries: list[dict]) -> list[Call]:
-    """The flight recorder's entries as calls, in order.
+    """Return the flight recorder's entries as calls, in order.
 
     A group that is destroyed and made anew keeps its name and counts from one again;
     its `pg_id` tells it from the first. Numbers do not: `monitored_barrier` takes some
@@ -94,7 +94,7 @@ def read(entries: list[dict]) -> list[Call]:
 
 
 def newest(calls: list[Call]) -> list[Call]:
-    """Of groups of one name the calls of the last one."""
+    """Return the calls of the last one of groups of one name."""
     last = {(call.backend, call.group): call.generation for call in calls}
     return [call for call in calls if call.generation == last[call.backend, call.group]]
 

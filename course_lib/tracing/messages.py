@@ -84,7 +84,7 @@ class Log:
             self._first.setdefault(name, end.written)
 
     def traffic(self) -> RankTraffic:
-        """What is known now."""
+        """Return what is known now."""
         self.look()
         ends = self._last.items()
         carried = tuple((end, self._first.get(name, 0)) for name, end in ends)

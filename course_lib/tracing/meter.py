@@ -75,10 +75,6 @@ class Meter:
         beyond = self.more[rank][1] if self.more else 0
         return beyond + sum(m.bytes for m in self.messages if m.source == rank)
 
-    def received(self, rank: int) -> int:
-        """Return the bytes of the listed messages to `rank`."""
-        return sum(message.bytes for message in self.messages if message.target == rank)
-
     def left(self, rank: int) -> int:
         """Return the bytes that left `rank` for others: `wire`, else its messages."""
         return sum(self.matrix[rank])

@@ -60,12 +60,12 @@ class Span(NamedTuple):
 
 
 def note(name: str, module=None) -> record_function:
-    """The context of a phase that notes it in the profile, for `phases` to find."""
+    """Note a phase in the profile while the context lasts, for `phases` to find."""
     return record_function(_MARK + name)
 
 
 def phases(notes: Iterable) -> list[Span]:
-    """The forwards, backwards and optimizer steps among the notes of a profile."""
+    """Return forwards, backwards and optimizer steps among notes of a profile."""
     spans = []
     for note in notes:
         if note.name.startswith(_MARK):
@@ -79,7 +79,7 @@ def phases(notes: Iterable) -> list[Span]:
 
 
 def read_ops(events: list, *, cuda: bool) -> Iterator[Op]:
-    """The profiler's events that matter: not the operators inside others."""
+    """Yield the profiler's events that matter: not the operators inside others."""
     kernels, starts, ends = [], {}, {}
     for e in events:
         if cuda and e.device_type() != DeviceType.CPU:

@@ -17,7 +17,7 @@ from course_lib.accelerators.virtual import binary, machine
 
 
 def index_of(device) -> int | None:
-    """The index that a device, its name or a number means; None for the current one."""
+    """Return the index that a device, its name or a number means, or None."""
     if device is None or isinstance(device, int):
         return device
     return torch.device(device).index
@@ -61,17 +61,17 @@ class Api:
         )
 
     def is_available(self) -> bool:
-        """Whether there are virtual GPUs."""
+        """Return whether there are virtual GPUs."""
         return machine.count > 0
 
     is_initialized = is_available
 
     def device_count(self) -> int:
-        """The number of virtual GPUs."""
+        """Return the number of virtual GPUs."""
         return machine.count
 
     def current_device(self) -> int:
-        """The index of the current device of this thread."""
+        """Return the index of the current device of this thread."""
         return machine.place(None).index
 
     def set_device(self, device) -> None:
@@ -85,7 +85,7 @@ class Api:
             machine.clock.wait(machine.place(index_of(device)).index)
 
     def current_stream(self, device=None) -> VirtualStream:
-        """The one queue of a device."""
+        """Return the one queue of a device."""
         return VirtualStream(
             torch.device("vgpu", machine.place(index_of(device)).index)
         )
@@ -93,7 +93,7 @@ class Api:
     default_stream = current_stream
 
     def stream(self, stream):
-        """A block that launches into a stream: its device is the current one there."""
+        """Return a block whose current device is that of a stream."""
         return contextlib.nullcontext() if stream is None else stream
 
     def set_stream(self, stream) -> None:
@@ -101,18 +101,18 @@ class Api:
         self.set_device(stream.device)
 
     def memory_allocated(self, device=None) -> int:
-        """Bytes that tensors hold on a device now."""
+        """Return bytes that tensors hold on a device now."""
         return self._account(device).used
 
     def max_memory_allocated(self, device=None) -> int:
-        """The most bytes that tensors held since the last reset."""
+        """Return the most bytes that tensors held since the last reset."""
         return self._account(device).peak
 
     # no memory is kept for later, so none is reserved beside that of tensors
     memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
     def memory_stats(self, device=None) -> OrderedDict:
-        """The bytes that tensors hold and held at most, by the names of CUDA."""
+        """Return the bytes that tensors hold and held at most, by the names of CUDA."""
         account = self._account(device)
         counts = {"current": account.used, "peak": account.peak}
         return OrderedDict(
@@ -122,7 +122,7 @@ class Api:
         )
 
     def memory_summary(self, device=None, abbreviated=False) -> str:
-        """What a device holds, by kind, in words."""
+        """Return what a device holds, by kind, in words."""
         account = self._account(device)
         kinds = account.by_kind()
         rows = [f"{kind:<16}{binary(kinds[kind]):>12}" for kind in KINDS]
@@ -140,7 +140,7 @@ class Api:
         account.peak = account.used
 
     def reset_accumulated_memory_stats(self, device=None) -> None:
-        """Nothing to do: nothing is accumulated."""
+        """Do nothing: nothing is accumulated."""
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """Free and total bytes of a device."""
@@ -148,16 +148,16 @@ class Api:
         return account.free, account.capacity
 
     def empty_cache(self) -> None:
-        """Nothing to do: what is freed is free at once."""
+        """Do nothing: what is freed is free at once."""
 
     empty_host_cache = empty_cache
 
     def get_device_name(self, device=None) -> str:
-        """The GPU that a device models."""
+        """Return the GPU that a device models."""
         return f"virtual {self._gpu(device).name}"
 
     def get_device_properties(self, device=None) -> Properties:
-        """Name, bytes as chosen, and compute capability of the GPU that is modelled."""
+        """Return name, chosen bytes and compute capability of the modelled GPU."""
         total = self._account(device).capacity
         numbers = dict(zip(("major", "minor"), self._gpu(device).capability))
         return Properties(
@@ -165,22 +165,22 @@ class Api:
         )
 
     def get_device_capability(self, device=None) -> tuple[int, int]:
-        """The compute capability of the GPU that is modelled."""
+        """Return the compute capability of the GPU that is modelled."""
         properties = self.get_device_properties(device)
         return properties.major, properties.minor
 
     def is_bf16_supported(self, including_emulation=True) -> bool:
-        """Whether there are bfloat16 numbers: the CPU has them."""
+        """Return whether there are bfloat16 numbers: the CPU has them."""
         return True
 
     # all devices draw from the CPU's generator, so that a seed means the same numbers
     def manual_seed_all(self, seed) -> None:
-        """Nothing to do: torch.manual_seed has seeded the CPU's generator."""
+        """Do nothing: torch.manual_seed has seeded the CPU's generator."""
 
     manual_seed = manual_seed_all
 
     def get_rng_state(self, device=None) -> torch.Tensor:
-        """The state of the random numbers, which is the CPU's."""
+        """Return the state of the random numbers, which is the CPU's."""
         refuse_random_shards(sys._getframe(1).f_globals.get("__name__", ""))
         return torch.get_rng_state()
 
@@ -192,7 +192,7 @@ class Api:
         return machine.forked
 
     def get_amp_supported_dtype(self) -> list:
-        """The types that autocast may be asked for."""
+        """Return the types that autocast may be asked for."""
         return DTYPES
 
     def _gpu(self, device):

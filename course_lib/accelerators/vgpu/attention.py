@@ -34,7 +34,7 @@ _SCORES = 2**24  # numbers of the matrix of scores that exist at once
 def attention(  # noqa: PLR0917
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **rest
 ):
-    """`F.scaled_dot_product_attention`, by the kernel that CUDA would choose."""
+    """Run `F.scaled_dot_product_attention` by the kernel that CUDA would choose."""
     options = attn_mask, dropout_p, is_causal
     tensors = query, key, value
     grouped = rest.get("enable_gqa", False)

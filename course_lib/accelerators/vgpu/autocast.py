@@ -33,7 +33,7 @@ def serve(library: torch.library.Library) -> None:
 
 
 def policies() -> list[tuple[str, str]]:
-    """Operators, such as "softmax.int", each with what is done: see autocast.csv."""
+    """Return operators, such as "softmax.int", each with its policy."""
     rows = read_table(Path(__file__).with_suffix(".csv"))
     return [(row["operator"], row["policy"]) for row in rows if _holds(row["torch"])]
 

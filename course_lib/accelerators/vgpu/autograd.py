@@ -36,7 +36,7 @@ class Guard(torch._C._acc.DeviceGuard):
     """The guard that the engine asks for streams; it asks while an error is raised."""
 
     def type_(self):
-        """The type of device that is guarded."""
+        """Return the type of device that is guarded."""
         # any other call with an error set would end the process: take it off first,
         # for the engine to fail in its own words, and for us to raise it at the end
         _fetch(_type_end, _value_end, _trace_end)
@@ -58,7 +58,7 @@ def _taken():
 
 
 def single_threaded(backward):
-    """A backward in the calling thread: the engine has a thread for one device only."""
+    """Run a backward in the calling thread: the engine's serves one device."""
 
     @functools.wraps(backward)
     def wrapped(*args, **kwargs):

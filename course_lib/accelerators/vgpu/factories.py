@@ -13,13 +13,13 @@ from course_lib.accelerators.virtual import machine
 
 
 def empty(size, *, dtype=None, device=None, memory_format=None, **_):
-    """Memory without numbers, asked for before the CPU's is touched."""
+    """Make memory without numbers, asked for before the CPU's is touched."""
     rest = {} if memory_format is None else {"memory_format": memory_format}
     return _new(partial(torch.empty, size, **rest), size, dtype=dtype, device=device)
 
 
 def empty_strided(size, stride, *, dtype=None, device=None, **_):
-    """The same with strides."""
+    """Make the same with strides."""
     make = partial(torch.empty_strided, size, stride)
     return _new(make, size, dtype=dtype, device=device)
 
@@ -36,13 +36,13 @@ def _new(make, size, *, dtype, device):
 
 
 def copy_from(source, target, non_blocking=False):
-    """A copy that PyTorch makes by itself, as in `torch.tensor(..., device=...)`."""
+    """Make a copy that PyTorch asks for, as in `torch.tensor(..., device=...)`."""
     run(aten.copy_.default, (target, source, non_blocking), {})
     return target
 
 
 def factory(func, *args, **kwargs):
-    """Any other operator that is asked for a tensor on a virtual GPU."""
+    """Run any other operator that is asked for a tensor on a virtual GPU."""
     return run(func, args, kwargs)
 
 
@@ -56,7 +56,7 @@ class _Storage(torch.UntypedStorage):
 
 
 def load(storage, location):
-    """What torch.load does with `map_location="vgpu:1"`."""
+    """Do what torch.load does with `map_location="vgpu:1"`."""
     if not location.startswith("vgpu"):
         return None
     moved = _Storage(storage.nbytes())
@@ -66,7 +66,7 @@ def load(storage, location):
 
 
 def restoring(original):
-    """Where torch.load puts a tensor that was saved on a virtual GPU."""
+    """Tell where torch.load puts a tensor that was saved on a virtual GPU."""
 
     @wraps(original)
     def location(device):

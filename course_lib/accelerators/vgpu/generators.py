@@ -23,13 +23,13 @@ class VirtualGenerator(torch.Generator, metaclass=StandIn):
 
     @staticmethod
     def default(options):
-        """None: PyTorch's own choice, the CPU."""
+        """Return None, PyTorch's own choice: the CPU."""
 
     @property
     def device(self):
-        """The virtual GPU."""
+        """Return the virtual GPU."""
         return self.where
 
     def clone_state(self):
-        """Another one that goes on alike."""
+        """Return another one that goes on alike."""
         return VirtualGenerator(self.where).set_state(self.get_state())

@@ -21,7 +21,7 @@ def mark_kind(kind, tensors) -> None:
 
 
 def before_step(optimizer, args, kwargs) -> None:
-    """A hook of all optimizers: their gradients are known now."""
+    """Mark the gradients of an optimizer, whose step begins."""
     _steps[:] = [weakref.ref(optimizer), machine.clock.phase]
     machine.clock.phase = Phase("optimizer")
     for group in optimizer.param_groups:
@@ -29,7 +29,7 @@ def before_step(optimizer, args, kwargs) -> None:
 
 
 def after_step(optimizer, args, kwargs) -> None:
-    """A hook of all optimizers: their state is known now."""
+    """Mark the state of an optimizer, whose step has ended."""
     _mark_state(optimizer)
     machine.clock.phase = _steps[1] if _steps else None
     _steps.clear()

@@ -248,7 +248,7 @@ def _decomposed(func, args, kwargs):
 
 
 def place_of(device):
-    """The virtual GPU that a device names; None for one that is none."""
+    """Return the virtual GPU that a device names; None for one that is none."""
     device = torch.device(device)
     return machine.place(device.index) if device.type == "vgpu" else None
 

@@ -17,12 +17,12 @@ def mark(tensor):
 
 
 def pin(tensor, device=None):
-    """A copy that counts as pinned."""
+    """Return a copy that counts as pinned."""
     return mark(tensor.clone())
 
 
 def is_pinned(tensor, device=None) -> bool:
-    """Whether the memory of a tensor of the CPU counts as pinned."""
+    """Return whether the memory of a tensor of the CPU counts as pinned."""
     return getattr(tensor.untyped_storage(), "pinned", False)
 
 

@@ -30,5 +30,5 @@ class StandIn(type(torch.Generator)):
 
 
 def numbered(device) -> torch.device:
-    """A virtual GPU with its number, which must be there; else that of the current."""
+    """Return a virtual GPU with its number, or with that of the current one."""
     return torch.device("vgpu", machine.place(device.index).index)

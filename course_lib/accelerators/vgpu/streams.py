@@ -25,7 +25,7 @@ class VirtualEvent(torch.Event, metaclass=StandIn):
 
     @property
     def device(self):
-        """The virtual GPU; the current one, unless the event was made for another."""
+        """Return the virtual GPU of the event, else the current one."""
         return numbered(self.where)
 
     def record(self, stream=None):
@@ -34,7 +34,7 @@ class VirtualEvent(torch.Event, metaclass=StandIn):
         self.time = max(self.clock.host, self.clock.free[index])
 
     def query(self) -> bool:
-        """Whether the host has seen this moment pass."""
+        """Return whether the host has seen this moment pass."""
         return self._moment() <= machine.clock.host
 
     def synchronize(self):
@@ -52,7 +52,7 @@ class VirtualEvent(torch.Event, metaclass=StandIn):
         return self.time if self.clock is machine.clock else 0.0
 
     def elapsed_time(self, other) -> float:
-        """Milliseconds from this moment to another one, modelled."""
+        """Return milliseconds from this moment to another one, modelled."""
         if not (self.timed and other.timed):
             raise ValueError(
                 "Both events must be created with argument 'enable_timing=True'."
@@ -83,12 +83,12 @@ class VirtualStream(torch.Stream, metaclass=StandIn):
 
     @property
     def device(self):
-        """The virtual GPU."""
+        """Return the virtual GPU."""
         return self.where
 
     @property
     def device_index(self) -> int:
-        """The number of the virtual GPU."""
+        """Return the number of the virtual GPU."""
         return self.where.index
 
     def __repr__(self):
@@ -109,7 +109,7 @@ class VirtualStream(torch.Stream, metaclass=StandIn):
         machine.current.index = self.before.pop()
 
     def query(self) -> bool:
-        """Whether the host has seen all work of the device end."""
+        """Return whether the host has seen all work of the device end."""
         return machine.clock.free[self.device_index] <= machine.clock.host
 
     def synchronize(self):
@@ -131,5 +131,5 @@ class VirtualStream(torch.Stream, metaclass=StandIn):
         stream.record_event().wait(self)
 
     def is_capturing(self) -> bool:
-        """No: virtual GPUs have no graphs of kernels."""
+        """Return False: virtual GPUs have no graphs of kernels."""
         return False

@@ -58,7 +58,7 @@ class VirtualTensor(torch.Tensor):
         self.block.allocation.kind = "parameters"
 
     def record_stream(self, stream):
-        """Nothing to do: a virtual GPU has one stream."""
+        """Do nothing: a virtual GPU has one stream."""
 
     def __repr__(self, *, tensor_contents=None):
         """The numbers and the device, as PyTorch prints them."""
@@ -76,11 +76,11 @@ class VirtualTensor(torch.Tensor):
         return self.item().__format__(spec) if self.dim() == 0 else repr(self)
 
     def tolist(self):
-        """The numbers as lists of Python's own."""
+        """Return the numbers as lists of Python's own."""
         return self.cpu().tolist()
 
     def numpy(self, **_):
-        """Refused as on CUDA."""
+        """Refuse, as CUDA does."""
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu()"
             " to copy the tensor to host memory first."
@@ -90,11 +90,11 @@ class VirtualTensor(torch.Tensor):
         return self.numpy()
 
     def untyped_storage(self):
-        """The memory of the numbers, which is the CPU's; as many bytes as on CUDA."""
+        """Return the CPU's memory of the numbers; as many bytes as on CUDA."""
         return self.elem.untyped_storage()
 
     def data_ptr(self):
-        """The address of the first number, in the CPU's memory."""
+        """Return the address of the first number, in the CPU's memory."""
         return self.elem.data_ptr()
 
     def __reduce_ex__(self, protocol):
@@ -106,7 +106,7 @@ class VirtualTensor(torch.Tensor):
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, data
 
     def __deepcopy__(self, memo):
-        """A copy on the same device; with its gradient, unless it is a parameter."""
+        """Copy on the same device, with the gradient unless it is a parameter."""
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
@@ -122,7 +122,7 @@ class VirtualTensor(torch.Tensor):
 
 
 def wrap(elem, block):
-    """A tensor of a virtual GPU around one of the CPU."""
+    """Return a tensor of a virtual GPU around one of the CPU."""
     size, stride, offset = elem.size(), elem.stride(), elem.storage_offset()
     dtype, layout, device = elem.dtype, elem.layout, block.device
     tensor = _make(VirtualTensor, size, stride, offset, None, dtype, layout, device)
@@ -131,7 +131,7 @@ def wrap(elem, block):
 
 
 def storage_of(elem):
-    """The memory of a tensor of the CPU."""
+    """Return the memory of a tensor of the CPU."""
     try:
         return elem.untyped_storage()
     except NotImplementedError:
@@ -141,12 +141,12 @@ def storage_of(elem):
 
 
 def key_of(storage):
-    """A number that is the same for all tensors of one storage, as long as it lives."""
+    """Return a number that all tensors of one living storage share."""
     return storage._cdata
 
 
 def block_of(storage, place):
-    """New memory on the device for a storage of the CPU."""
+    """Return new memory on the device for a storage of the CPU."""
     count = storage.nbytes()
     allocation = machine.take(place, count) or refuse(place, count)
     return Block(place, allocation, key_of(storage))
