@@ -10,7 +10,7 @@ from course_lib import colors, scenes
 from course_lib.errors import UsageError
 from course_lib.scenes import scene, svg
 from course_lib.scenes.items import Axis, Item, Moment, label
-from course_lib.scenes.scene import Scene, switched, varied
+from course_lib.scenes.scene import Scene, varied
 from tests.film import payload_of
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -161,12 +161,12 @@ def test_numbers_are_sorted_on_a_slider_words_are_not_and_one_value_has_none():
         return [Moment(str(values), ())]
 
     switches = {"n": [4, 2], "when": ["late", "early"], "fixed": 7}
-    scene = switched(make, switches, height=10, source="computed")
+    scene = varied(make, switches, height=10, source="computed")
     assert scene.parameters == {"n": [2, 4], "when": ["late", "early"]}
     assert scene.at == {"n": 4, "when": "late"}
     assert scene.moments[0].title == "{'n': 4, 'when': 'late', 'fixed': 7}"
     with pytest.raises(UsageError, match="n: a slider needs at least one value"):
-        switched(make, {"n": []}, height=10, source="computed")
+        varied(make, {"n": []}, height=10, source="computed")
 
 
 def test_a_page_above_60_kb_is_refused_in_a_sentence():

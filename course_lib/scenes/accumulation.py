@@ -6,7 +6,7 @@ from typing import NamedTuple
 from course_lib.errors import UsageError
 from course_lib.scenes.arguments import real_number, switches, whole_numbers
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import Scene, switched
+from course_lib.scenes.scene import Scene, varied
 from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
@@ -78,7 +78,7 @@ def accumulation(gradients, *, size, ranks=2, no_sync=True) -> Scene:
         quiet = values["all-reduce"] == _WHEN[True]
         return _moments(Sharing(gradients, size, values["ranks"], quiet))
 
-    return switched(
+    return varied(
         moments,
         {"ranks": ranks, "all-reduce": when},
         height=_FIRST + max(ranks, default=1) * _ROW,

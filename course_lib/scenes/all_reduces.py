@@ -11,7 +11,7 @@ from course_lib.accelerators.collectives import ALL_REDUCES, Schedule
 from course_lib.scenes.arrows import room
 from course_lib.scenes.collective import checked_ranks, pairs, tensors
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.scenes.sent_bars import HIGH, LARGEST, LEFT, WIDEST, Panel, Sent, Tally
 from course_lib.text import listed, many, ranks_named
 
@@ -42,7 +42,7 @@ def all_reduces(*, ranks=(8, 4)) -> Scene:
         racers = [Racer(plan, messages == "large") for plan in plans[ranks, messages]]
         return [*_race(racers, panel)]
 
-    return switched(
+    return varied(
         moments,
         options,
         height=panel.base + 22 + room(pairs(m) for plan in every for m in plan.rounds),

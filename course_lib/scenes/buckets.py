@@ -10,7 +10,7 @@ import torch.distributed as dist
 from course_lib.errors import UsageError
 from course_lib.scenes.arguments import real_number, several, whole_numbers
 from course_lib.scenes.items import Axis, Item, Moment, fitting, label
-from course_lib.scenes.scene import Scene, switched
+from course_lib.scenes.scene import Scene, varied
 from course_lib.text import many, size
 
 _LEFT, _WIDTH, _HIGH = 84, 532, 28  # the last number of the axis needs room
@@ -88,7 +88,7 @@ def buckets(sizes, *, cap=None, latency=0.5) -> Scene:
         for values in itertools.product(*switches.values())
     }
     end = max(1.32 * sum(sizes) / 1e6, *(it.end for it in steps.values()), 1e-3)
-    return switched(
+    return varied(
         lambda **values: _moments(steps[tuple(values.values())], end),
         switches,
         axis=Axis(_LEFT, _WIDTH, 4, _TICKS, 0, end, "ms"),

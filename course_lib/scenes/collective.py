@@ -6,7 +6,7 @@ from course_lib.accelerators.collectives import COLLECTIVES, Move, Schedule
 from course_lib.scenes.arguments import whole_numbers
 from course_lib.scenes.arrows import arrows, room
 from course_lib.scenes.items import Item, Moment, fitting, label
-from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import listed, many
 
 _MOST = 8  # ranks, as many as there are colours
@@ -61,7 +61,7 @@ def collective(*, ranks=4) -> Scene:
     def moments(**values):
         return _moments(Grid(schedules[tuple(values.values())], top))
 
-    return switched(
+    return varied(
         moments,
         options,
         height=top + _HEAD + _HIGH + 22,

@@ -4,7 +4,7 @@ from torch.utils.data import DistributedSampler
 
 from course_lib.scenes.arguments import switches, whole_numbers
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import many
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
@@ -28,7 +28,7 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
         "drop_last": switches("drop_last", drop_last),
     }
     seed = ", seed 0, epoch 0" if any(options["shuffle"]) else ""
-    return switched(
+    return varied(
         _moments,
         options,
         height=_row(max(options["ranks"], default=1)) + 8,

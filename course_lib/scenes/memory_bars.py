@@ -7,7 +7,7 @@ from typing import NamedTuple
 from course_lib.accelerators.memory import KINDS
 from course_lib.scenes.arguments import real_number, whole_numbers
 from course_lib.scenes.items import Item, Moment, fitting, label
-from course_lib.scenes.scene import Scene, switched
+from course_lib.scenes.scene import Scene, varied
 from course_lib.scenes.svg import class_name
 from course_lib.text import many, size
 
@@ -95,7 +95,7 @@ def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
     plans = map(placement, itertools.product(*switches.values()))
     most = max(sum(plan.held.values()) for plan in plans)
     scale = _WIDTH / max(most, capacity)
-    return switched(
+    return varied(
         lambda **values: _moments(placement(values.values()), scale),
         switches,
         height=_TOP + max(switches["GPUs"]) * _ROW + 16,

@@ -9,7 +9,7 @@ from course_lib.colors import RANK_COLORS
 from course_lib.scenes.arrows import arrows
 from course_lib.scenes.collective import pairs, tensors
 from course_lib.scenes.items import Item, Moment, label
-from course_lib.scenes.scene import WIDTH, Scene, switched
+from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import listed, ranks_named
 
 _NODES = (2, 1, 3, 4)
@@ -48,7 +48,7 @@ def nodes() -> Scene:
     one ring through all ranks, and in one on two levels (inside the nodes, between,
     inside).
     """
-    return switched(
+    return varied(
         lambda **at: _moments(NodeGrid(*at.values())),
         {"nodes": _NODES, "GPUs per node": _GPUS},
         height=_TOP + _HEAD + _PITCH * max(_GPUS) + 4,

@@ -32,10 +32,13 @@ def pipeline(schedules: dict, *, p=4, m=8, at: dict | None = None) -> Scene:
     no instruction.
     """
     options = _options(schedules, p, m)
-    at = _first(options, at)
+    at = {} if at is None else at
+    if not isinstance(at, Mapping) or not at.keys() <= options.keys():
+        names = listed(map(repr, options))
+        raise UsageError(f"at is {short(at)}: expected a dict of {names}")
     plans = _plans(schedules, options)
-    span = max((plan.span for plan in plans.values()), default=0) or 1
-    widest = max((plan.peak for plan in plans.values()), default=0) or 1
+    span = max(plan.span for plan in plans.values()) or 1
+    widest = max(plan.peak for plan in plans.values()) or 1
     bottom = _TOP + max(options["p"]) * (_ROW + _GAP)
 
     def moments(**values):
@@ -68,15 +71,6 @@ def _options(schedules, p, m):
         if not values:
             raise UsageError(f"{name}: a pipeline needs at least one")
     return options
-
-
-def _first(options, at):
-    """What is shown first: that in `at`, else the first of each."""
-    at = {} if at is None else at
-    if not isinstance(at, Mapping) or not at.keys() <= options.keys():
-        names = listed(map(repr, options))
-        raise UsageError(f"at is {short(at)}: expected a dict of {names}")
-    return {name: at.get(name, values[0]) for name, values in options.items()}
 
 
 def _plans(schedules, options):

@@ -70,38 +70,29 @@ class Scene:
 
 
 def varied(make, options: dict, *, at: dict | None = None, **settings) -> Scene:
-    """Return a scene of `make(**values)` for all values in `options`.
+    """Return a scene of the moments `make(**values)` for all values in `options`.
 
-    Those in `at` are shown first, without it the first of each.
+    An option is a value, or a list of some for a slider, on which numbers are sorted.
+    Its first value is shown first, or that in `at`.
 
-    Errors: `UsageError` where one of them is not among the values.
+    Errors: `UsageError` for a list without values, or where that in `at` is none of it.
     """
-    at = at or {name: values[0] for name, values in options.items()}
+    options = {name: several(values) for name, values in options.items()}
+    first = {}
     for name, values in options.items():
-        if at[name] not in values:
-            raise UsageError(f"{name}: {at[name]!r} is not among {list(values)!r}")
-    combinations = itertools.product(*options.values())
-    runs = {values: make(**dict(zip(options, values))) for values in combinations}
-    return Scene(runs, parameters=options, at=at, **settings)
-
-
-def switched(make, switches: dict, **settings) -> Scene:
-    """Do as `varied` with one value or a list for each name, the first shown first.
-
-    Numbers are sorted on their slider, words are not; one value alone has none. `make`
-    is called with a value for each name.
-
-    Errors: `UsageError` for a list without values.
-    """
-    switches = {name: several(values) for name, values in switches.items()}
-    for name, values in switches.items():
         if not values:
             raise UsageError(f"{name}: a slider needs at least one value")
-    first = {name: values[0] for name, values in switches.items()}
-    options = {name: _slider(values) for name, values in switches.items()}
-    options = {name: values for name, values in options.items() if len(values) > 1}
-    at = {name: first[name] for name in options}
-    return varied(lambda **values: make(**first | values), options, at=at, **settings)
+        first[name] = (at or {}).get(name, values[0])
+        if first[name] not in values:
+            raise UsageError(f"{name}: {first[name]!r} is not among {values!r}")
+    sliders = {name: _slider(values) for name, values in options.items()}
+    sliders = {name: values for name, values in sliders.items() if len(values) > 1}
+    runs = {
+        values: make(**first | dict(zip(sliders, values)))
+        for values in itertools.product(*sliders.values())
+    }
+    at = {name: first[name] for name in sliders}
+    return Scene(runs, parameters=sliders, at=at, **settings)
 
 
 def _slider(values):
