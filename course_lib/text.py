@@ -48,6 +48,12 @@ def unit_of(seconds):
     return next((scale, unit) for least, scale, unit in _SECONDS if seconds >= least)
 
 
+def duration(seconds):
+    """Say a time in the unit in which it reads best: `1.25 ms`."""
+    scale, unit = unit_of(seconds)
+    return f"{seconds * scale:.3g} {unit}"
+
+
 def rank_name(rank):
     """`rank 0` for a number; a device keeps its own name."""
     return rank if isinstance(rank, str) else f"rank {rank}"

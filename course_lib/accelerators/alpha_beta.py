@@ -11,7 +11,7 @@ from typing import NamedTuple
 from course_lib.accelerators.hardware import Link, find_link, parse_size
 from course_lib.display import number_table
 from course_lib.errors import UsageError
-from course_lib.text import many, size, unit_of
+from course_lib.text import duration, many, size
 
 
 class Bill(NamedTuple):
@@ -104,14 +104,6 @@ class Algorithm:
     name: str
     bill: Callable[[int], Bill]
 
-    def rounds(self, world_size: int) -> int:
-        """Return the rounds that follow each other, if the tensor is not cut."""
-        return self._bill(world_size).rounds
-
-    def tensors(self, world_size: int) -> float:
-        """Return how many whole tensors the busiest rank sends."""
-        return self._bill(world_size).tensors
-
     def seconds(
         self, world_size: int, bytes: float | str, *, link: Link | str
     ) -> float:
@@ -120,19 +112,17 @@ class Algorithm:
         A tensor that flows in blocks is cut into as many as make it quickest, a real
         number.
         """
-        return _seconds(self._bill(world_size), parse_size(bytes), find_link(link))
-
-    def _bill(self, world_size):
         if not isinstance(world_size, int) or world_size < 1:
             raise UsageError(
                 f"cannot all-reduce over {world_size!r:.40} ranks: world_size is a"
                 " whole number, 1 or more."
             )
-        return self.bill(world_size)
+        return _seconds(self.bill(world_size), parse_size(bytes), find_link(link))
 
     def __repr__(self):
-        costs = f"{self.tensors(8):g} tensors sent by the busiest"
-        return f"<Algorithm {self.name}: on 8 ranks {self.rounds(8)} rounds, {costs}>"
+        bill = self.bill(8)
+        costs = f"{bill.tensors:g} tensors sent by the busiest"
+        return f"<Algorithm {self.name}: on 8 ranks {bill.rounds} rounds, {costs}>"
 
 
 def _seconds(bill, count, link):
@@ -155,6 +145,7 @@ _BILLS = {
     "halving and doubling": _halving,
 }
 ALGORITHMS = {name: Algorithm(name, bill) for name, bill in _BILLS.items()}
+_MEASURED = ALGORITHMS["chunked ring"]  # what `fit` is given the times of
 
 
 def find_algorithm(name: str | Algorithm) -> Algorithm:
@@ -172,13 +163,12 @@ def find_algorithm(name: str | Algorithm) -> Algorithm:
 class Fit:
     """α in seconds and β in seconds per byte, beside the times they were fitted to.
 
-    `points` are pairs of bytes and seconds, for an algorithm on `world_size` ranks.
+    `points` are pairs of bytes and seconds, of a chunked ring on `world_size` ranks.
     """
 
     alpha: float
     beta: float
     points: tuple[tuple[int, float], ...]
-    algorithm: Algorithm
     world_size: int
 
     @property
@@ -198,20 +188,20 @@ class Fit:
         return replace(self, points=_points(sizes, seconds))
 
     def _model(self, count):
-        return self.algorithm.seconds(self.world_size, count, link=self.link)
+        return _MEASURED.seconds(self.world_size, count, link=self.link)
 
     def __repr__(self):
         return f"<Fit {self._title()}>"
 
     def _title(self):
-        what = f"{self.algorithm.name} of {many(self.world_size, 'rank')}"
+        what = f"{_MEASURED.name} of {many(self.world_size, 'rank')}"
         low, high = (_percent(end(self.residuals)) for end in (min, max))
         beta = f"{self.beta * 1e9:.3g} ns per byte"
-        return f"{what}: α = {_time(self.alpha)}, β = {beta}, errors {low} to {high}"
+        return f"{what}: α = {duration(self.alpha)}, β = {beta}, errors {low} to {high}"
 
     def _repr_html_(self):
         rows = (
-            (size(count), _time(time), _time(self._model(count)), _percent(error))
+            (size(count), duration(time), duration(self._model(count)), _percent(error))
             for (count, time), error in zip(self.points, self.residuals)
         )
         return number_table(
@@ -223,30 +213,17 @@ def _percent(share):
     return f"{round(100 * share):+d} %"
 
 
-def _time(seconds):
-    scale, unit = unit_of(seconds)
-    return f"{seconds * scale:.3g} {unit}"
-
-
-def fit(
-    sizes: Iterable,
-    seconds: Iterable,
-    *,
-    algorithm: str | Algorithm = "chunked ring",
-    world_size: int = 2,
-) -> Fit:
+def fit(sizes: Iterable, seconds: Iterable, *, world_size: int = 2) -> Fit:
     """Fit α and β by the least squares of relative errors; neither is negative.
 
-    Measured were all-reduces of `sizes` bytes in `seconds`. Of a size that comes
-    several times the median counts. Errors: `UsageError` for fewer than two sizes, and
-    for what is no time.
+    Measured were all-reduces of `sizes` bytes in `seconds`, by chunked rings. Of a size
+    that comes several times the median counts. Errors: `UsageError` for fewer than two
+    sizes, and for what is no time.
     """
-    algorithm, points = find_algorithm(algorithm), _points(sizes, seconds)
-    bill = algorithm._bill(world_size)
-    if bill.per_block or not bill.rounds:
+    points, bill = _points(sizes, seconds), _MEASURED.bill(world_size)
+    if not bill.rounds:
         raise UsageError(
-            f"cannot fit α and β to a {algorithm.name} of {many(world_size, 'rank')}:"
-            " its time is no sum of both. Measure a ring of 2 ranks or more."
+            "cannot fit α and β to 1 rank, which sends nothing: measure 2 or more."
         )
     if len(points) < 2:
         raise UsageError(
@@ -254,7 +231,7 @@ def fit(
             " two or more sizes, such as 4 B and 1 MB."
         )
     rows = [(bill.rounds / time, bill.path * count / time) for count, time in points]
-    return Fit(*_least_squares(rows), points, algorithm, world_size)
+    return Fit(*_least_squares(rows), points, world_size)
 
 
 def _points(sizes, seconds):

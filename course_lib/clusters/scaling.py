@@ -11,7 +11,7 @@ from course_lib.accelerators.alpha_beta import Algorithm, find_algorithm
 from course_lib.accelerators.hardware import Link, find_link, parse_size
 from course_lib.display import number_table
 from course_lib.errors import UsageError
-from course_lib.text import unit_of
+from course_lib.text import duration
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Prediction:
     waiting: float
 
     def __repr__(self):
-        seconds, exposed = _time(self.seconds), _time(self.exposed)
+        seconds, exposed = duration(self.seconds), duration(self.exposed)
         return (
             f"<Prediction {self.gpus:,} GPUs, modelled: {seconds}, {exposed} exposed>"
         )
@@ -201,7 +201,12 @@ class ScalingCurve:
 
     def _repr_html_(self):
         rows = (
-            (f"{at.gpus:,}", _time(at.seconds), _time(at.exposed), f"{speedup:,.1f}")
+            (
+                f"{at.gpus:,}",
+                duration(at.seconds),
+                duration(at.exposed),
+                f"{speedup:,.1f}",
+            )
             + (f"{speedup / at.gpus:.0%}",)
             for at, speedup in zip(self.predictions, self.speedup.values())
         )
@@ -269,8 +274,3 @@ def gustafson(serial: float, n: int) -> float:
     Reevaluating Amdahl's Law)
     """
     return n - serial * (n - 1)
-
-
-def _time(seconds):
-    scale, unit = unit_of(seconds)
-    return f"{seconds * scale:.3g} {unit}"

@@ -8,7 +8,7 @@ from course_lib.colors import DARK, MEMORY_COLORS
 from course_lib.errors import UsageError
 from course_lib.plots import figure
 from course_lib.plots.memory import in_words, kind_handles, largest_kind
-from course_lib.text import byte_unit, rank_order, size, unit_of
+from course_lib.text import byte_unit, duration, rank_order, size, unit_of
 
 
 @figure.styled
@@ -118,5 +118,4 @@ def _captions(fullest, peaks):
 def _when(seconds):
     if seconds <= 0:
         return "at the start"
-    scale, unit = unit_of(seconds)
-    return f"after {seconds * scale:.3g} {unit}"
+    return f"after {duration(seconds)}"

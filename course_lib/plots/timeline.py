@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from course_lib.colors import ROLE_COLORS, edge, role, text_color
 from course_lib.errors import UsageError
 from course_lib.plots import figure
-from course_lib.text import extent, many, rank_name, rank_noun, unit_of
+from course_lib.text import duration, extent, many, rank_name, rank_noun, unit_of
 from course_lib.tracing.events import KINDS, Trace
 
 _THIN = 1.5  # points, so that an event of no length is seen
@@ -191,11 +191,9 @@ def _times(share, alone):
 
 def _computing(trace, shares):
     """The first line of the title: how long it took, who computes how much."""
-    length = _length(trace)
-    scale, unit = unit_of(length)
     noun = rank_noun(trace.ranks[0])
     percent = {name: round(share.compute) for name, share in shares.items()}
-    head = f"{many(len(percent), noun)}, {length * scale:.3g} {unit}"
+    head = f"{many(len(percent), noun)}, {duration(_length(trace))}"
     if len(percent) > 2 or len(percent) == 2 and len(set(percent.values())) == 1:
         each = extent(percent.values(), " %")
         if each == "0 %" and all(share.compute for share in shares.values()):

@@ -12,7 +12,7 @@ from course_lib.scenes.items import TIMED, Axis, Item, Moment, cut, label
 from course_lib.scenes.scene import LARGEST, WIDTH, Scene, unlimited
 from course_lib.scenes.svg import class_name
 from course_lib.scenes.timeline_bars import MOST, bars_of
-from course_lib.text import listed, many, rank_name, rank_noun, size, unit_of
+from course_lib.text import duration, listed, many, rank_name, rank_noun, size, unit_of
 from course_lib.tracing.events import Event, Trace
 
 _LEFT, _LANE = 84, 15
@@ -263,10 +263,7 @@ def _captions(runs):
     if len(runs) == 1:
         title, alt = captions(*runs.values())
         return title.replace("\n", ". "), alt
-    times = []
-    for name, run in runs.items():
-        scale, unit = unit_of(run.span or 1e-6)
-        times.append(f"{cut(name, _NAME)} {run.span * scale:.3g} {unit}")
+    times = (f"{cut(name, _NAME)} {duration(run.span)}" for name, run in runs.items())
     return ", ".join(times), ""
 
 
