@@ -173,7 +173,7 @@ class _Rank:
     def marks(self):
         events = sorted(self.events, key=lambda event: (event.gpu, event.start))
         ops = list(profiler.read_ops(events, cuda=True))
-        spans = self.spans + profiler.phases(op for op in ops if op.note)
+        spans = self.spans + profiler.noted_phases(op for op in ops if op.note)
         sent = profiler.communication(ops, self.calls, [])
         return profiler.segments(ops, spans) + sent
 

@@ -40,7 +40,7 @@ def recv(source, target, at, known=0, size=4, tag=0, carries="f32[1]"):
 
 
 def rounds(*ranks):
-    merged = meter.merge([*ranks])
+    merged = meter.join_ranks([*ranks])
     return [(m.source, m.target, m.round) for m in merged.messages]
 
 
@@ -83,7 +83,7 @@ def test_a_collective_is_a_round_of_all_its_ranks():
         Call("0", 1, "all_reduce", "f32[2]", True, start=s, bytes=8) for s in (1, 5)
     ]
     ranks = [traffic(send(0, 1, 9), calls=calls[:1]), traffic(calls=calls[1:])]
-    merged = meter.merge(ranks)
+    merged = meter.join_ranks(ranks)
     assert [(c.rank, c.name, c.round) for c in merged.collectives] == [
         (0, "all_reduce", 1),
         (1, "all_reduce", 1),
@@ -96,7 +96,7 @@ def test_bytes_are_those_of_the_sent_tensors():
         traffic(send(0, 1, 1, 40), send(0, 1, 2, 2)),
         traffic(recv(0, 1, 0, 3, 99)),
     ]
-    merged = meter.merge(ranks)
+    merged = meter.join_ranks(ranks)
     assert (merged.sent(0), merged.sent(1)) == (42, 0)
 
 
@@ -105,13 +105,13 @@ def test_bytes_are_those_of_the_sent_tensors():
 )
 def test_a_message_into_another_tensor_is_told(other):
     ranks = [traffic(send(0, 1, 1)), traffic(recv(0, 1, 0, 2, **other))]
-    (sentence,) = meter.merge(ranks).unlike
+    (sentence,) = meter.join_ranks(ranks).unlike
     assert sentence.startswith(f"rank 1 received into {other['carries']} what rank 0")
 
 
 def test_another_shape_with_the_same_numbers_is_no_mistake():
     ranks = [traffic(send(0, 1, 1, carries="f32[4, 1]")), traffic(recv(0, 1, 0, 2))]
-    assert not meter.merge(ranks).unlike
+    assert not meter.join_ranks(ranks).unlike
 
 
 # --- what Linux counted, from hand-made connections
@@ -123,26 +123,26 @@ def ends(source, target, written, received=0):
 
 def test_bytes_belong_to_the_pair_whose_connection_carried_them():
     ranks = [traffic(carried=[ends(10, 20, 7)]), traffic(carried=[ends(20, 10, 5)])]
-    merged = meter.merge(ranks)
+    merged = meter.join_ranks(ranks)
     assert merged.wire == ((0, 7), (5, 0)) and merged.busiest == 7
 
 
 def test_who_ends_first_has_read_what_the_other_one_can_count_no_more():
     ranks = [traffic(carried=[ends(10, 20, 0)]), traffic(carried=[ends(20, 10, 0, 9)])]
-    assert meter.merge(ranks).wire == ((0, 9), (0, 0))
+    assert meter.join_ranks(ranks).wire == ((0, 9), (0, 0))
 
 
 def test_several_connections_of_a_pair_add_up():
     one, other = [ends(1, 2, 4), ends(3, 4, 5)], [ends(2, 1, 0), ends(4, 3, 0)]
-    assert meter.merge([traffic(carried=one), traffic(carried=other)]).left(0) == 9
+    assert meter.join_ranks([traffic(carried=one), traffic(carried=other)]).left(0) == 9
 
 
 def test_a_connection_to_elsewhere_is_nobodys_message():
-    assert meter.merge([traffic(carried=[ends(1, 2, 4)])]).wire == ((0,),)
+    assert meter.join_ranks([traffic(carried=[ends(1, 2, 4)])]).wire == ((0,),)
 
 
 def test_where_nobody_counts_the_messages_do():
-    merged = meter.merge([traffic(send(0, 1, 1, 8)), traffic()])
+    merged = meter.join_ranks([traffic(send(0, 1, 1, 8)), traffic()])
     assert merged.wire is None and merged.matrix == ((0, 8), (0, 0))
     assert "what collectives send is not known" in merged.source
 
@@ -152,7 +152,7 @@ def test_a_kernel_that_counts_nothing_is_not_believed():
         traffic(send(0, 1, 1), carried=[ends(1, 2, 0)]),
         traffic(carried=[ends(2, 1, 0)]),
     ]
-    assert meter.merge(ranks).wire is None
+    assert meter.join_ranks(ranks).wire is None
 
 
 # --- connections of this process
@@ -344,7 +344,7 @@ def test_messages_beyond_the_limit_are_counted(monkeypatch):
 
 def test_the_meter_is_a_table_and_a_matrix():
     ranks = [traffic(send(0, 1, 1, 2000)), traffic(recv(0, 1, 0, 2, 2000))]
-    text = meter.merge(ranks)._repr_html_()
+    text = meter.join_ranks(ranks)._repr_html_()
     assert "2 ranks, 1 message, 0 collectives, 1 round, 2 kB" in text
     assert "to 1" in text and "from 0" in text and text.count("2 kB") == 4
 
@@ -362,7 +362,7 @@ def test_nothing_sent_is_shown_as_such():
 
 
 def test_its_matrix_can_be_drawn():
-    axes = plot_transfers(meter.merge([traffic(send(0, 1, 1, 2000)), traffic()]))
+    axes = plot_transfers(meter.join_ranks([traffic(send(0, 1, 1, 2000)), traffic()]))
     assert "2 kB sent, all from rank 0" in axes.get_title("left")
     assert "2 kB" in [text.get_text() for text in axes.texts]
 

@@ -312,7 +312,7 @@ class _Launch:
 
 def _metered(records):
     """What the ranks sent; a warning where one received it into another tensor."""
-    result = meter.merge([record["traffic"] for record in records])
+    result = meter.join_ranks([record["traffic"] for record in records])
     for sentence in result.unlike[:1]:
         warnings.warn(sentence, stacklevel=5)  # the line of the launch
     return result

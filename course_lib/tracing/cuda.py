@@ -19,7 +19,14 @@ import torch
 from course_lib.accelerators.memory import Change, Transfer
 from course_lib.accelerators.training_phases import phase_names, watch_phases
 from course_lib.tracing.events import Event, Trace, both_ends
-from course_lib.tracing.profiler import RUNS, Span, collective, note, phases, within
+from course_lib.tracing.profiler import (
+    RUNS,
+    Span,
+    collective,
+    note,
+    noted_phases,
+    within,
+)
 
 _KERNELS = ("kernel", "gpu_memset")
 
@@ -78,7 +85,7 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
     zero = min((row["ts"] for row in kernels), default=0)
     # on the host: the same notes stand over the kernels, where they overlap
     notes = [row for row in rows if row.get("cat") == "user_annotation"]
-    spans, launches = phases(map(_span, notes)), _launches(rows)
+    spans, launches = noted_phases(map(_span, notes)), _launches(rows)
     computing, events, transfers = [], [], []
     for row in kernels:
         start = (row["ts"] - zero) / 1e6

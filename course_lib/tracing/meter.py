@@ -151,7 +151,7 @@ class Meter:
         return number_table(heads, rows, caption="bytes by source and target")
 
 
-def merge(ranks: list[RankTraffic]) -> Meter:
+def join_ranks(ranks: list[RankTraffic]) -> Meter:
     """Return what ranks sent, each of which knows only its own calls."""
     clock = _rounds(ranks)
     wire = _wire(ranks)

@@ -60,11 +60,11 @@ class Span(NamedTuple):
 
 
 def note(name: str, module=None) -> record_function:
-    """Note a phase in the profile while the context lasts, for `phases` to find."""
+    """Note a phase in the profile while the context lasts, for `noted_phases`."""
     return record_function(_MARK + name)
 
 
-def phases(notes: Iterable) -> list[Span]:
+def noted_phases(notes: Iterable) -> list[Span]:
     """Return forwards, backwards and optimizer steps among notes of a profile."""
     spans = []
     for note in notes:

@@ -114,7 +114,7 @@ class Recording:
         result = self.profile.kineto_results
         events = self._fitting(result.events() if result else [])
         ops = list(profiler.read_ops(events, cuda=self.cuda))
-        spans = self.phases + profiler.phases(op for op in ops if op.note)
+        spans = self.phases + profiler.noted_phases(op for op in ops if op.note)
         now = self.cut[1] if self.cut else self.until
         calls = flight_recorder.read(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
