@@ -5,7 +5,12 @@ import pytest
 
 from benchmarks import all_reduce
 from course_lib.accelerators import collectives
-from course_lib.accelerators.alpha_beta import ALGORITHMS, find_algorithm, fit
+from course_lib.accelerators.alpha_beta import (
+    ALGORITHMS,
+    crossover,
+    find_algorithm,
+    fit,
+)
 from course_lib.accelerators.hardware import LINKS, Link
 from course_lib.errors import UsageError
 from course_lib.launching.launcher import launch
@@ -209,6 +214,30 @@ def test_a_link_is_found_by_its_name():
     ring = ALGORITHMS["chunked ring"]
     seconds = ring.seconds(8, 10**6, link=LINKS["NVLink3"])
     assert ring.seconds(8, 10**6, link="nvlink 3.0") == seconds
+
+
+def test_at_the_crossover_both_take_equally_long_and_the_tree_wins_below():
+    tree, ring = ALGORITHMS["binomial tree"], ALGORITHMS["chunked ring"]
+    size = crossover("binomial tree", "chunked ring", world_size=8, link=LINK)
+    # 6 α + 6 β m = 14 α + 1.75 β m
+    assert size == pytest.approx(8e-5 / 4.25e-9)
+    assert crossover(ring, tree, world_size=8, link=LINK) == pytest.approx(size)
+    assert tree.seconds(8, size / 2, link=LINK) < ring.seconds(8, size / 2, link=LINK)
+
+
+def test_a_crossover_with_two_trees_is_where_both_take_equally_long():
+    names = "double binary tree", "chunked ring"
+    size = crossover(*names, world_size=64, link=LINK)
+    trees, ring = (ALGORITHMS[name].seconds(64, size, link=LINK) for name in names)
+    assert trees == pytest.approx(ring, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_there_is_no_crossover_where_one_always_wins(n):
+    assert (
+        crossover("halving and doubling", "chunked ring", world_size=n, link=LINK)
+        is None
+    )
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, "8"])

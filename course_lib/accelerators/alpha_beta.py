@@ -159,6 +159,36 @@ def find_algorithm(name: str | Algorithm) -> Algorithm:
     )
 
 
+def crossover(
+    first: str | Algorithm,
+    second: str | Algorithm,
+    *,
+    world_size: int,
+    link: Link | str,
+) -> float | None:
+    """Return the bytes at which two algorithms take equally long, or None.
+
+    None says that the same one is quicker, or none, at 1 byte and at 1 PB.
+    """
+    bills = [find_algorithm(name).bill(world_size) for name in (first, second)]
+    link = find_link(link)
+
+    def first_wins(power):
+        seconds = [_seconds(bill, 2**power, link) for bill in bills]
+        return seconds[0] < seconds[1]
+
+    low, high = 0.0, 50.0
+    if first_wins(low) == first_wins(high):
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        if first_wins(middle) == first_wins(low):
+            low = middle
+        else:
+            high = middle
+    return 2**high
+
+
 @dataclass(frozen=True)
 class Fit:
     """α in seconds and β in seconds per byte, beside the times they were fitted to.
