@@ -80,7 +80,7 @@ def run(rounds: int | None = None) -> str:
     for number in range(rounds):
         for path in paths:
             print(f"\rround {number + 1}: {path.name:40}", end="", file=sys.stderr)
-            notebook = execute.run(path)
+            notebook = execute.execute(path)
             measured[path].append(seconds(notebook.cells))
     print(file=sys.stderr)
     rows = [_row(path, times) for path, times in measured.items()]

@@ -17,9 +17,9 @@ def ready(way: str, most: int):
 def tidy(way: str) -> None:
     """Put away what a launch left, outside the time."""
     if way == "cold":
-        from course_lib.launching import server
+        from course_lib.launching import client
 
-        running, server._current = server.current(), None
+        running, client._current = client.current_server(), None
         running.close()
         # what it would import while idle must not disturb the next launch
         running.process.wait()

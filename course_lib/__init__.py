@@ -75,7 +75,7 @@ def __getattr__(name):
 
     with torch_versions.explained():
         if _HOMES[name].startswith(("launching.", "exercises.", "studies.")):
-            _server()  # they start ranks
+            _client()  # they start ranks
         value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
         if torch := sys.modules.get("torch"):
             gpus.hide_if_outdated(torch.version.cuda)
@@ -87,13 +87,13 @@ def __dir__():
     return sorted({*globals(), *__all__})
 
 
-def _server():
-    """What starts the fork server, told of the checks to import ahead."""
+def _client():
+    """Return the client of the fork server, told what checks to import ahead."""
     from course_lib.exercises import folders
-    from course_lib.launching import server
+    from course_lib.launching import client
 
-    server.set_preload(folders.observing())
-    return server
+    client.set_preload(folders.observing())
+    return client
 
 
 def _warm_up_in_notebook():
@@ -111,7 +111,7 @@ def _warm_up_in_notebook():
         # without a good torch the doctor still runs; all else says what is wrong
         with contextlib.suppress(TorchError), torch_versions.explained():
             if linux.available():
-                _server().current()
+                _client().current_server()
 
 
 if "IPython" in sys.modules:

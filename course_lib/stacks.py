@@ -103,7 +103,7 @@ def whereabouts(frames: list[Frame]) -> str:
     return f"{place(learners[-1])}: {text}" if text else place(learners[-1])
 
 
-def parse(text: str) -> list[list[Frame]]:
+def parse_dump(text: str) -> list[list[Frame]]:
     """One stack per thread, each outermost first, the thread that was asked last."""
     stacks = []
     for line in text.splitlines():

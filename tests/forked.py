@@ -32,7 +32,7 @@ from jupyter_client.provisioning import local_provisioner
 from course_lib.exercises import folders
 from course_lib.grading.run import template
 from course_lib.grading.run.kernel import Child
-from course_lib.launching import forkserver, rank_process, server
+from course_lib.launching import client, forkserver, rank_process
 from course_lib.system import linux, sockets
 
 _MODULE = ["-m", "ipykernel_launcher"]
@@ -42,11 +42,11 @@ import sys
 sys.path[0] = {str(Path(__file__).parents[1])!r}
 from tests import forked
 forked.next_kernel(*map(int, sys.argv[1:]))
-from course_lib.launching import server
+from course_lib.launching import client
 from course_lib.grading.run import kernel
 from ipykernel import kernelapp
 try:
-    server.use(kernel.KernelServer())
+    client.use_server(kernel.KernelServer())
     kernelapp.launch_new_instance()
 finally:
     forked.end()
@@ -58,7 +58,7 @@ _workers = []
 WORLD = "FORKED_IN"  # a variable of a kernel: what is done first, in new namespaces
 _LEAN = ("server", "worker")  # forks that need not know what kernels do
 _NAMESPACES, _PRIVATE = 0x20000 | 0x4000000, 0x4000 | 0x40000  # mounts, host name
-_lock, _start = threading.Lock(), server.ForkServer._start
+_lock, _start = threading.Lock(), client.ForkServer._start
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def forking():
 
     with (
         mock.patch.object(local_provisioner, "launch_kernel", launch),
-        mock.patch.object(server.ForkServer, "_start", _fork),
+        mock.patch.object(client.ForkServer, "_start", _fork),
     ):
         yield
 
@@ -86,7 +86,7 @@ def forking():
 @contextlib.contextmanager
 def starting():
     """Let servers and templates be started after all."""
-    with mock.patch.object(server.ForkServer, "_start", _start):
+    with mock.patch.object(client.ForkServer, "_start", _start):
         yield
 
 
@@ -160,7 +160,7 @@ def _templates():
         pass_fds=files,
         start_new_session=True,
         # read when it imports; on one thread, since with more tests wait for each other
-        env=server.environment(JPY_PARENT_PID=str(os.getpid())),
+        env=client.environment(JPY_PARENT_PID=str(os.getpid())),
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -281,7 +281,7 @@ def _change_the_world(script):
 def _serve(job, control, log):
     try:
         _write_into(log, log)
-        forkserver.serve(socket.socket(fileno=control), job["owner"])
+        forkserver.serve_jobs(socket.socket(fileno=control), job["owner"])
     finally:
         os._exit(1)
 

@@ -239,7 +239,7 @@ def clone(tmp_path):
 
 def as_released(clone):
     [made] = load(clone["exercises"].parent)
-    return made.content == release.content(clone["solutions"])
+    return made.content == release.exercise_file(clone["solutions"])
 
 
 def test_an_exercise_into_which_somebody_wrote_is_taken_from_its_solution(clone):

@@ -545,7 +545,7 @@ def test_deep_folders_of_a_notebook_without_a_sandbox_are_removed(graders):
 
 
 def test_an_error_of_the_grader_ends_no_run_of_all(graders, monkeypatch):
-    monkeypatch.setattr(grader_module.merging, "merge", lambda *_: 1 / 0)
+    monkeypatch.setattr(grader_module.merging, "merge_answers", lambda *_: 1 / 0)
     grade = graders(sandbox=False).grade(grading.handed())
     assert grade.status == grades.FAILED
     assert "ZeroDivisionError: division by zero" in grade.message

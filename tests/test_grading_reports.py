@@ -237,7 +237,7 @@ def test_of_several_files_of_a_learner_the_best_counts_and_it_is_said(tmp_path):
     assert f"{NOTEBOOK}: 3.0 of 4 points on average, 2 graded" in shown(*found)
     assert "The best of several files counts: ada\n" in shown(*found)
     assert "Most missed: 4.1 by 1 of 2" in shown(*found)
-    assert "of several files the best counts: ada" in pages.content(found)["facts"]
+    assert "of several files the best counts: ada" in pages.overview(found)["facts"]
     pages.write_pages(found, tmp_path)
     assert "ada : 4 of 4 points" in plain(page(tmp_path, "ada"))
 
@@ -246,7 +246,7 @@ def test_whose_notebook_was_mended_is_said_to_the_teacher():
     mended = grade("ada", task("4.1"), repairs=("4.2 was text",))
     found = [mended, grade("bob", task("4.1"))]
     assert "Mended or left out (--html tells what): ada\n" in shown(*found)
-    assert "1 mended (their pages tell what)" in pages.content(found)["facts"]
+    assert "1 mended (their pages tell what)" in pages.overview(found)["facts"]
 
 
 def test_a_single_submission_that_failed_shows_no_points():
@@ -386,7 +386,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     # not /dev/null: a mistake here would take it from the whole machine
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    files.write(tmp_path / "pipe", "grades")
+    files.write_text(tmp_path / "pipe", "grades")
     assert os.read(reader, 100) == b"grades"
     assert (tmp_path / "pipe").is_fifo()
     os.close(reader)
@@ -487,7 +487,7 @@ def test_pages_load_nothing_and_run_nothing(tmp_path):
 def test_the_overview_says_which_exercise_most_people_missed():
     missed = people(*[[grades.RIGHT, grades.NOT_YET]] * 2)
     right = answers("bob", [grades.NOT_STARTED, grades.RIGHT])
-    seen = pages.content([*missed, right])
+    seen = pages.overview([*missed, right])
     assert seen["missed_title"] == "4.2 was missed by 2 of 3, more than any other"
     assert [bar["label"] for bar in seen["bars"]] == [
         "4.2: 2 not yet, 1 right",
@@ -496,7 +496,7 @@ def test_the_overview_says_which_exercise_most_people_missed():
 
 
 def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
-    seen = pages.content(people([grades.LATE], [grades.CRASHED]))
+    seen = pages.overview(people([grades.LATE], [grades.CRASHED]))
     assert [bar["label"] for bar in seen["bars"]] == [
         "4.1: 2 too slow, crashed or suspect"
     ]
@@ -504,12 +504,12 @@ def test_rare_outcomes_are_drawn_together_and_named_where_they_occur():
 
 
 def test_the_overview_does_not_call_one_of_two_equals_the_most_missed():
-    seen = pages.content(people(*[[grades.NOT_YET] * 2] * 2))
+    seen = pages.overview(people(*[[grades.NOT_YET] * 2] * 2))
     assert seen["missed_title"] == "4.1 was missed by 2 of 2"
 
 
 def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
-    seen = pages.content([*people([grades.RIGHT], [grades.RIGHT]), failed()])
+    seen = pages.overview([*people([grades.RIGHT], [grades.RIGHT]), failed()])
     assert seen["title"] == "3 submissions: 100 % of the points on average"
     assert "1 not graded, because the grader failed" in seen["facts"]
     assert seen["plots_title"].startswith("The mean is 2.0 of 2 points, and half of")
@@ -518,7 +518,7 @@ def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
 
 def test_the_overview_says_what_half_of_all_reach():
     points = [[grades.RIGHT] * n + [grades.NOT_YET] * (3 - n) for n in range(4)]
-    seen = pages.content(people(*points))
+    seen = pages.overview(people(*points))
     assert seen["plots_title"].endswith("and half of the 4 have 4 or more")
 
 
@@ -527,18 +527,18 @@ def test_the_overview_names_the_notebook_with_the_lowest_mean():
     right = [
         grade(x, task("5.1"), notebook="05_shared_tensors") for x in ("ada", "bob")
     ]
-    title = pages.content([*wrong, *right])["plots_title"]
+    title = pages.overview([*wrong, *right])["plots_title"]
     assert title == f"{NOTEBOOK} has the lowest mean, 50 % of its points"
 
 
 def test_a_single_submission_is_not_drawn_as_if_it_were_many():
-    seen = pages.content([answers("ada", [grades.NOT_YET])])
+    seen = pages.overview([answers("ada", [grades.NOT_YET])])
     assert (seen["bars"], seen["plots"], seen["legend"]) == ([], [], [])
 
 
 def test_a_row_without_points_says_so_across_its_exercises():
     broken = answers("max", [grades.NOT_YET] * 3, status=grades.FAILED)
-    ada, last = pages.content([answers("ada", [grades.RIGHT] * 3), broken])["rows"]
+    ada, last = pages.overview([answers("ada", [grades.RIGHT] * 3), broken])["rows"]
     assert last["cells"] == [{"score": "not graded", "marks": [], "width": 4}]
     assert (ada["look"], last["look"]) == (False, True)
 
@@ -572,13 +572,13 @@ def test_the_overview_links_to_every_learner(tmp_path):
 
 def test_further_files_of_a_learner_are_rows_of_their_own():
     both = [answers("ada", [grades.RIGHT]), answers("ada", [grades.NOT_YET])]
-    rows = pages.content(both)["rows"]
+    rows = pages.overview(both)["rows"]
     assert [one["cells"][0]["score"] for one in rows] == ["2 of 2", "0 of 2"]
 
 
 def test_a_learner_without_a_known_notebook_is_in_the_overview(tmp_path):
     lost = grade("max", status=grades.REFUSED, notebook="", message="no notebook in it")
-    seen = pages.content([lost])
+    seen = pages.overview([lost])
     assert seen["title"] == "1 submission, none could be graded"
     assert "1 refused" in seen["facts"]
     assert [one["learner"] for one in seen["rows"]] == ["max"]

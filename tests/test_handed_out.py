@@ -14,7 +14,7 @@ from pathlib import Path
 
 from course_lib.grading.notebook.assignment import choose, load
 from course_lib.grading.notebook.cells import parse
-from course_lib.grading.notebook.merging import merge
+from course_lib.grading.notebook.merging import merge_answers
 from tests.commands import COMMAND, Python
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +58,7 @@ def today():
 def merged(data):
     """What the grader runs of a notebook."""
     notebook = parse(data)
-    return merge(notebook, choose(notebook, today()))
+    return merge_answers(notebook, choose(notebook, today()))
 
 
 def is_the_solution(notebook):

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from course_lib.errors import UsageError
 from course_lib.exercises import folders
 from course_lib.exercises.checking import exercises
-from course_lib.launching import forkserver, server, spec
+from course_lib.launching import client, forkserver, spec
 from course_lib.launching.launcher import launch
 from tests import forked
 from tests.leftovers import becomes
@@ -71,7 +71,7 @@ def test_a_seed_reads_no_source_of_pytorch():
         torch.manual_seed(0)
         return {name for name in {*linecache.cache} - before if "torch" in name}
 
-    server.close()  # one that is forked has imported all
+    client.close_server()  # one that is forked has imported all
     assert launch(read, world_size=1)[0] == set()
 
 
@@ -387,18 +387,18 @@ def test_the_notebook_is_never_forked(monkeypatch):
 @pytest.fixture
 def started():
     """Servers as they are outside tests: programs of their own."""
-    server.close()
+    client.close_server()
     with forked.starting():
         yield
-    server.close()
+    client.close_server()
 
 
 def test_a_variable_read_at_import_gets_a_new_server(started, monkeypatch):
     launch(lambda rank, world_size: rank)
-    first = server.current()
+    first = client.current_server()
     monkeypatch.setenv("TORCH_SHOW_CPP_STACKTRACES", "1")
     launch(lambda rank, world_size: rank)
-    assert server.current() is not first
+    assert client.current_server() is not first
     assert becomes(lambda: first.process.poll() is not None)
 
 
@@ -406,16 +406,16 @@ def test_an_import_of_scikit_learn_needs_no_new_server(monkeypatch):
     for name in ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"):
         monkeypatch.delenv(name, raising=False)
     launch(lambda rank, world_size: rank)
-    first, before = server.current(), dict(os.environ)
+    first, before = client.current_server(), dict(os.environ)
     importlib.reload(importlib.import_module("sklearn"))
     assert os.environ != before  # it sets variables
     launch(lambda rank, world_size: rank)
-    assert server.current() is first
+    assert client.current_server() is first
 
 
 def test_the_server_has_one_thread(started):
     assert list(launch(lambda rank, world_size: rank, world_size=2)) == [0, 1]
-    assert len(os.listdir(f"/proc/{server.current().process.pid}/task")) == 1
+    assert len(os.listdir(f"/proc/{client.current_server().process.pid}/task")) == 1
 
 
 def test_what_the_server_is_to_preload_can_be_imported():

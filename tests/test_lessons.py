@@ -104,7 +104,7 @@ def test_the_table_of_times_has_a_row_for_each_lesson():
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_each_guess_has_a_name_of_its_own_and_something_before_it_that_decides(path):
-    texts = guess.read(path.stem.partition("_")[0])
+    texts = guess.read_sentences(path.stem.partition("_")[0])
     names, before = [], []
     for cell in nbformat.read(path, as_version=4).cells:
         for name in ASKED.findall(cell.source):

@@ -13,7 +13,7 @@ from course_lib.grading.notebook import cells
 from course_lib.grading.notebook.assignment import load, role
 from course_lib.grading.notebook.canaries import canaries
 from course_lib.grading.notebook.cells import defined
-from course_lib.grading.notebook.merging import merge
+from course_lib.grading.notebook.merging import merge_answers
 
 ROOT = Path(__file__).parents[1]
 NAME = "04_distributed_data_parallel"
@@ -98,13 +98,13 @@ def taken(folder, *cells):
 
 
 def test_an_exercise_as_shipped_merges_to_itself(assignment):
-    merged = merge(handed(), assignment)
+    merged = merge_answers(handed(), assignment)
     assert merged.cells == list(assignment.cells)
     assert (merged.repairs, merged.learners) == ([], set())
 
 
 def test_a_solution_merges_without_its_solution_only_cells(assignment):
-    merged = merge(handed("solutions"), assignment)
+    merged = merge_answers(handed("solutions"), assignment)
     assert ids(merged) == [own["id"] for own in assignment.cells]
     assert merged.repairs == []
     assert merged.learners == {
@@ -119,7 +119,7 @@ def test_a_notebook_that_was_only_run_needs_no_repair(assignment):
         one["metadata"]["execution"] = {"iopub.status.busy": "now"}
         if one["cell_type"] == "code":
             one |= {"execution_count": number, "outputs": [{"output_type": "?"}]}
-    merged = merge(ran, assignment)
+    merged = merge_answers(ran, assignment)
     assert (merged.cells, merged.repairs) == (list(assignment.cells), [])
 
 
@@ -127,7 +127,7 @@ def test_the_learners_text_is_dropped_without_a_word(assignment):
     mine = handed()
     write(mine, "text-4-1", "My notes.")
     put(mine, "text-4-1", "More of them.", cell_type="markdown")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert (merged.cells, merged.repairs) == (list(assignment.cells), [])
 
 
@@ -138,7 +138,7 @@ def test_an_answer_is_found_by_its_grade_id(assignment):
     mine = handed()
     write(mine, "answer-4-1", ANSWER)
     cell(mine, "answer-4-1")["id"] = "0a1b2c3d"
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert (merged.repairs, merged.learners) == ([], {"answer-4-1"})
 
@@ -147,7 +147,7 @@ def test_an_answer_without_metadata_is_found_by_the_id_of_its_cell(assignment):
     mine = handed()
     write(mine, "answer-4-1", ANSWER)
     cell(mine, "answer-4-1")["metadata"] = {}
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert merged.repairs == []
 
@@ -156,7 +156,7 @@ def test_an_answer_without_id_and_metadata_is_found_by_the_name_it_defines(assig
     mine = handed()
     write(mine, "answer-4-1", f"import math\n\n{ANSWER}")
     forget(cell(mine, "answer-4-1"))
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1").endswith(ANSWER)
     assert merged.repairs == [
         "answer-4-1 had lost its id: found by the name that it defines"
@@ -168,7 +168,7 @@ def test_an_answer_that_was_split_is_one_cell_again(assignment):
     write(mine, "answer-4-1", "import math")
     new = {"metadata": cell(mine, "answer-4-1")["metadata"]}
     put(mine, "answer-4-1", ANSWER, **new)
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == f"import math\n\n{ANSWER}"
     assert merged.repairs == ["answer-4-1 was in 2 cells: joined"]
 
@@ -180,7 +180,7 @@ def test_an_answer_that_was_split_inside_its_function_is_joined(assignment, keep
     write(mine, "answer-4-1", head)
     metadata = cell(mine, "answer-4-1")["metadata"] if keeps else {}
     put(mine, "answer-4-1", body, metadata=metadata)
-    assert source(merge(mine, assignment), "answer-4-1") == ANSWER
+    assert source(merge_answers(mine, assignment), "answer-4-1") == ANSWER
 
 
 OLD = "def shard_indices(num_samples, rank, world_size):\n    return ["
@@ -200,7 +200,7 @@ def attempts(*, above=(), below=()):
 
 
 def test_an_older_attempt_above_runs_in_a_cell_of_its_own(assignment):
-    merged = merge(attempts(above=[f"%%time\n{OLD}"]), assignment)
+    merged = merge_answers(attempts(above=[f"%%time\n{OLD}"]), assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert source(merged, "own-answer-4-1-1") == f"%%time\n{OLD}"
     assert ids(merged).index("own-answer-4-1-1") < ids(merged).index("answer-4-1")
@@ -208,7 +208,7 @@ def test_an_older_attempt_above_runs_in_a_cell_of_its_own(assignment):
 
 
 def test_an_older_attempt_below_the_check_does_not_count(assignment):
-    merged = merge(attempts(below=[f"{OLD}0]"]), assignment)
+    merged = merge_answers(attempts(below=[f"{OLD}0]"]), assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert f"{OLD}0]" not in [one["source"] for one in merged.cells]
     assert merged.repairs == [
@@ -221,7 +221,7 @@ def test_a_copy_below_the_check_is_late_even_if_it_equals_one_above(assignment):
     mine = attempts(above=[older], below=[older])
     for one in mine["cells"]:
         one.pop("id")  # as before nbformat 4.5
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert [one["source"] for one in merged.cells].count(older) == 1
 
@@ -229,13 +229,13 @@ def test_a_copy_below_the_check_is_late_even_if_it_equals_one_above(assignment):
 def test_of_attempts_that_all_stand_below_the_check_the_last_counts(assignment):
     mine = attempts(below=[ANSWER, f"{OLD}0]"])
     remove(mine, "answer-4-1")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER  # the last put is the first below
     assert source(merged, "own-answer-4-1-1") == f"{OLD}0]"
 
 
 def test_a_helper_between_two_attempts_runs_where_it_stood(assignment):
-    merged = merge(attempts(above=[OLD, "def pad(): pass"]), assignment)
+    merged = merge_answers(attempts(above=[OLD, "def pad(): pass"]), assignment)
     assert source(merged, "own-answer-4-1-2") == "def pad(): pass"
 
 
@@ -244,7 +244,7 @@ def test_an_answer_that_was_merged_into_the_check_above_is_found(assignment):
     answer = "".join(remove(mine, "answer-4-2")["source"])
     check = "".join(cell(mine, "check-4-1")["source"])
     write(mine, "check-4-1", f"{check}\n\n{answer}\n\ncl.check('4.1', print)")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     first = next(line for line in answer.split("\n") if line.startswith("def "))
     assert source(merged, "answer-4-2").startswith(first)
     assert "cl.check" not in source(merged, "answer-4-2")
@@ -259,7 +259,7 @@ def test_a_copy_of_the_stub_does_not_undo_the_answer(assignment):
     copied = copy.deepcopy(cell(mine, "answer-4-1"))
     write(mine, "answer-4-1", ANSWER)
     mine["cells"].insert(at(mine, "check-4-1"), {**copied, "id": "new"})
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER
     assert merged.repairs == []
 
@@ -268,8 +268,8 @@ def test_a_second_copy_of_an_answer_is_no_second_answer(assignment):
     mine = handed("solutions")
     copied = copy.deepcopy(cell(mine, "answer-4-1"))
     mine["cells"].append({**copied, "id": "new"})
-    merged = merge(mine, assignment)
-    assert merged.cells == merge(handed("solutions"), assignment).cells
+    merged = merge_answers(mine, assignment)
+    assert merged.cells == merge_answers(handed("solutions"), assignment).cells
     assert merged.repairs == []
 
 
@@ -280,7 +280,7 @@ def test_an_answer_that_is_not_there_is_the_stub(assignment, how):
         remove(mine, "answer-4-1")
     else:
         write(mine, "answer-4-1", " \n")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert "raise NotImplementedError" in source(merged, "answer-4-1")
     assert merged.repairs == [f"answer-4-1 was {how}: its stub ran"]
     assert "answer-4-1" not in merged.learners
@@ -293,7 +293,7 @@ def test_a_stub_does_not_undo_an_answer_in_another_cell(assignment):
     )
     write(mine, "answer-4-1", both)
     remove(mine, "answer-4-2")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-2").startswith("#")
     assert merged.repairs == ["answer-4-2 was missing: found in answer-4-1"]
 
@@ -303,7 +303,7 @@ def test_an_answer_that_became_text_is_code_again(assignment, kind):
     mine = handed()
     write(mine, "answer-4-1", ANSWER)
     cell(mine, "answer-4-1")["cell_type"] = kind
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert merged.cells[at(vars(merged), "answer-4-1")]["cell_type"] == "code"
     assert source(merged, "answer-4-1") == ANSWER
     assert merged.repairs == ["answer-4-1 was turned into text: it is code again"]
@@ -314,7 +314,7 @@ def test_notes_split_off_from_an_answer_do_not_become_code(assignment):
     write(mine, "answer-4-1", ANSWER)
     metadata = cell(mine, "answer-4-1")["metadata"]
     put(mine, "answer-4-1", "Why it is so.", cell_type="markdown", metadata=metadata)
-    assert source(merge(mine, assignment), "answer-4-1") == ANSWER
+    assert source(merge_answers(mine, assignment), "answer-4-1") == ANSWER
 
 
 # checks
@@ -353,7 +353,7 @@ def moved(mine):
 def test_a_check_is_the_original_whatever_became_of_it(assignment, spoil, note):
     mine = handed()
     spoil(mine)
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert merged.cells == list(assignment.cells)
     assert merged.repairs == [note]
 
@@ -362,8 +362,8 @@ def test_answers_in_another_order_are_put_back(assignment):
     mine = handed("solutions")
     mine["cells"].append(remove(mine, "answer-4-2"))
     mine["cells"].insert(0, remove(mine, "answer-4-5c"))
-    merged = merge(mine, assignment)
-    assert merged.cells == merge(handed("solutions"), assignment).cells
+    merged = merge_answers(mine, assignment)
+    assert merged.cells == merge_answers(handed("solutions"), assignment).cells
     assert merged.repairs == [
         "answer-4-2 was moved: put back in its place",
         "answer-4-5c was moved: put back in its place",
@@ -377,7 +377,7 @@ def test_answers_in_one_cell_without_an_id_serve_their_checks(assignment):
     mine = handed("solutions")
     later, first = remove(mine, "answer-4-2"), remove(mine, "answer-4-1")
     put(mine, "check-4-1", "\n".join([*later["source"], "", *first["source"]]))
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1").startswith("def train(")
     assert "answer-4-2 was missing: found in answer-4-1" in merged.repairs
 
@@ -385,7 +385,7 @@ def test_answers_in_one_cell_without_an_id_serve_their_checks(assignment):
 def test_a_changed_set_up_runs_after_the_original(assignment):
     mine = handed()
     write(mine, "setup", "import math")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     here = at(vars(merged), "setup")
     assert merged.cells[here] == assignment.cells[here]
     assert ids(merged)[here + 1] == "own-setup"
@@ -398,7 +398,7 @@ def test_a_changed_set_up_runs_after_the_original(assignment):
 def test_a_set_up_that_was_taken_out_is_the_original_alone(assignment, spoil):
     mine = handed()
     spoil(mine, "setup")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert merged.cells == list(assignment.cells)
     assert merged.repairs == ["setup was missing: the original ran"]
 
@@ -408,14 +408,14 @@ def test_a_set_up_that_lost_its_id_and_was_changed_runs_after_the_original(assig
     text = "".join(cell(mine, "setup")["source"])
     write(mine, "setup", f"{text}\nimport math")
     forget(cell(mine, "setup"))
-    assert ids(merge(mine, assignment))[2:4] == ["setup", "extra-1"]
+    assert ids(merge_answers(mine, assignment))[2:4] == ["setup", "extra-1"]
 
 
 def test_cells_without_ids_and_metadata_are_known_by_their_source(assignment):
     mine = handed()
     for one in mine["cells"]:
         forget(one)
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert (merged.cells, merged.repairs) == (list(assignment.cells), [])
 
 
@@ -425,7 +425,7 @@ def test_an_extra_cell_stays_below_its_cell_even_if_that_was_moved(assignment):
     put(mine, "setup", "a = 1", id="first")
     put(mine, "check-4-1", "c = 1")
     mine["cells"] += [remove(mine, "check-4-1"), remove(mine, "new")]
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     names = ids(merged)
     here, there = names.index("setup"), names.index("check-4-1")
     assert names[here : here + 3] == ["setup", "extra-1", "extra-2"]
@@ -438,14 +438,14 @@ def test_an_extra_cell_stays_below_its_cell_even_if_that_was_moved(assignment):
 def test_an_empty_cell_is_no_extra_cell(assignment):
     mine = handed()
     put(mine, "setup", " \n\n")
-    assert merge(mine, assignment).cells == list(assignment.cells)
+    assert merge_answers(mine, assignment).cells == list(assignment.cells)
 
 
 def test_code_in_the_place_of_a_text_is_an_extra_cell(assignment):
     mine = handed()
     write(mine, "text-4-1", "a = 1")
     cell(mine, "text-4-1")["cell_type"] = "code"
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "extra-1") == "a = 1"
     assert source(merged, "text-4-1").startswith("## 4.1")
 
@@ -455,7 +455,7 @@ def test_other_ends_of_lines_are_no_change(assignment, end):
     mine = handed()
     for one in mine["cells"]:
         one["source"] = "".join(one["source"]).replace("\n", end) + end
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert (merged.cells, merged.repairs) == (list(assignment.cells), [])
 
 
@@ -474,7 +474,7 @@ def test_comments_for_nbval_lose_their_effect_and_no_line_moves(assignment, mark
     mine = handed()
     write(mine, "answer-4-1", f"{mark}\u2028#NBVAL_CHECK_OUTPUT\n{ANSWER}")
     put(mine, "setup", mark, metadata={"tags": ["raises-exception"]})
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     found = source(merged, "answer-4-1")
     assert not [*find_comment_markers(found)]
     assert len(found.splitlines()) == 2 + len(ANSWER.splitlines())
@@ -487,7 +487,7 @@ def test_what_no_file_can_hold_spoils_one_cell_alone(assignment):
     mine = cells.parse(json.dumps(handed()).encode())
     write(mine, "answer-4-1", f"{ANSWER}\n'\ud800\x00'")
     put(mine, "setup", "1", id="\ud800")
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == f"{ANSWER}\n'\ufffd\ufffd'"
     json.dumps(merged.notebook(), ensure_ascii=False).encode()
     assert merged.repairs == [
@@ -499,16 +499,16 @@ def test_what_is_no_cell_is_left_out_with_a_note(assignment):
     mine = handed()
     mine["cells"][3:3] = [None, 5]
     mine["cells"] += [{}, {"metadata": [], "source": {"a": 1}, "id": 7}]
-    merged = merge(mine, assignment)
+    merged = merge_answers(mine, assignment)
     assert merged.cells == list(assignment.cells)
     assert merged.repairs == ["2 damaged cells left out"]
 
 
 def test_a_report_holds_thirty_repairs(assignment):
-    merged = merge(small(), assignment)
+    merged = merge_answers(small(), assignment)
     code = [own for own in assignment.cells if own["cell_type"] == "code"]
-    assert len(code) < 30 < len(merge(swarm(), assignment).repairs)
-    assert merge(swarm(), assignment).repairs[30:] == ["and 10 more"]
+    assert len(code) < 30 < len(merge_answers(swarm(), assignment).repairs)
+    assert merge_answers(swarm(), assignment).repairs[30:] == ["and 10 more"]
     assert len(merged.repairs) == len(code)
 
 
@@ -524,7 +524,7 @@ def swarm():
 
 
 def test_a_canary_is_the_check_once_more_below_the_stub(assignment):
-    merged = merge(handed("solutions"), assignment)
+    merged = merge_answers(handed("solutions"), assignment)
     stub, canary = canaries(merged)[:2]
     assert (stub["id"], canary["id"]) == ("stub-answer-4-1", "canary-check-4-1")
     own = {own["id"]: own for own in assignment.cells}
@@ -538,7 +538,7 @@ def test_a_canary_drops_a_name_that_its_stub_raises_before(tmp_path):
     given = code("import math as cl")
     own = taken(tmp_path, given, answer(stub, "sum"), check("assert x == 3", "test"))
     mine = small(answer("class cl: pass\nif True:\n    x = 3", "sum"))
-    dropped, _ = canaries(merge(mine, own))
+    dropped, _ = canaries(merge_answers(mine, own))
     space = {"x": 3, "cl": 5}
     with pytest.raises(NotImplementedError):
         exec(dropped["source"], space)
@@ -548,12 +548,12 @@ def test_a_canary_drops_a_name_that_its_stub_raises_before(tmp_path):
 def test_two_checks_of_one_answer_have_a_canary_each(tmp_path):
     parts = answer("x = 0", "sum"), check("x", "one"), check("x", "two")
     own = taken(tmp_path, *parts)
-    names = [cell["id"] for cell in canaries(merge(small(*parts), own))]
+    names = [cell["id"] for cell in canaries(merge_answers(small(*parts), own))]
     assert names == ["stub-sum", "canary-one", "stub-sum-2", "canary-two"]
 
 
 def test_a_cell_that_is_replaced_raises_its_sentence(assignment):
-    merged = merge(handed(), assignment)
+    merged = merge_answers(handed(), assignment)
     why = {"answer-4-1": "it said \"no\" and 'ended'"}
     ran = merged.notebook(canaries(merged), replaced=why)
     with pytest.raises(RuntimeError, match="and 'ended'"):
@@ -573,7 +573,7 @@ def test_a_notebook_of_another_course_merges(tmp_path):
     )
     right = answer("def add(a, b):\n    return a + b", "sum")
     mine = small(code("import math"), code(""), check("pass", "sum-test"), right)
-    merged = merge(mine, own)
+    merged = merge_answers(mine, own)
     assert ids(merged) == ["cell-1", "cell-2", "help", "sum", "sum-test"]
     assert source(merged, "sum-test") == "assert add(1, 2) == 3"
     assert source(merged, "sum").endswith("return a + b")
@@ -609,7 +609,7 @@ def spoiled(seed):
 def test_whatever_happens_each_check_is_there_once_in_its_place(assignment):
     given = [own for own in assignment.cells if role(own) != "answer"]
     for seed in range(200):
-        merged = merge(spoiled(seed), assignment)
+        merged = merge_answers(spoiled(seed), assignment)
         ran = merged.notebook(canaries(merged))
         nbformat.validate(ran)
         names = ids(merged)

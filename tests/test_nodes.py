@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.errors import UsageError
-from course_lib.launching import nodes, server, spec
+from course_lib.launching import client, nodes, spec
 from course_lib.launching.failures import RankExit, explain
 from course_lib.launching.launcher import launch
 from course_lib.launching.watchdog.stall import RankState
@@ -98,7 +98,7 @@ def test_what_each_agent_of_torchrun_wrote_is_kept(uneven):
 def test_without_namespaces_all_nodes_have_one_host_name_and_the_title_says_so(
     monkeypatch, nothing_left
 ):
-    monkeypatch.setattr(server.NodesHost, "named", False)
+    monkeypatch.setattr(client.NodesHost, "named", False)
     results = launch(told, nodes=2)
     assert [places for _, places, *_ in results] == [[0, 0, 0, 2, 1], [1, 0, 1, 2, 1]]
     assert [hosts for *_, hosts in results] == [
@@ -158,18 +158,20 @@ def test_there_is_a_rank_for_each_gpu_two_without_and_one_for_each_node(
 def test_each_node_sees_gpus_of_its_own(monkeypatch, visible, own):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert [node["CUDA_VISIBLE_DEVICES"] for node in server.gpus([2, 1])] == own
+    of_nodes = client.gpus_of_nodes([2, 1])
+    assert [node["CUDA_VISIBLE_DEVICES"] for node in of_nodes] == own
 
 
 @pytest.mark.parametrize(("gpus", "seen"), [(0, {}), (2, {"CUDA_VISIBLE_DEVICES": ""})])
 def test_where_gpus_do_not_suffice_no_node_has_one(monkeypatch, gpus, seen):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    assert server.gpus([2, 1]) == [seen, seen]
+    assert client.gpus_of_nodes([2, 1]) == [seen, seen]
 
 
 def test_names_of_nodes_sort_as_their_numbers_do():
-    assert nodes.names(2) == ["node0", "node1"]
-    assert nodes.names(12)[1] == "node01" and sorted(nodes.names(12)) == nodes.names(12)
+    assert nodes.host_names(2) == ["node0", "node1"]
+    many = nodes.host_names(12)
+    assert many[1] == "node01" and sorted(many) == many
 
 
 def test_an_error_names_the_node_of_its_rank():

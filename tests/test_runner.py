@@ -80,7 +80,7 @@ def test_code_is_alike_without_its_comments_docstrings_and_layout(one, other, al
 
 def test_of_a_module_only_what_is_used_counts():
     source = "A = 1\nB = 2\ndef f():\n    return B\ndef g():\n    return A"
-    names = [getattr(node, "name", "B") for node in code.used(source, {"f"})]
+    names = [getattr(node, "name", "B") for node in code.definitions(source, {"f"})]
     assert names == ["B", "f"]
 
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import course_lib as cl
-from course_lib.launching import server
+from course_lib.launching import client
 from tests import answers, forked
 from tests.checking import ROOT, outcome
 from tests.test_checks import IN_RANKS, assert_right, assert_wrong, each
@@ -35,7 +35,7 @@ def later_python():
     with pytest.MonkeyPatch.context() as patch, forked.starting():
         patch.setenv("PYTHONPATH", FORKSERVER)
         yield
-    server.close()
+    client.close_server()
 
 
 def test_ranks_have_the_default_of_python_3_14():

@@ -25,7 +25,7 @@ def known(monkeypatch):
     [LINES, LINES[::-1], ["torch (>=2.11, <2.16)"], ["torch>=2.11,!=2.12.1,<2.16"]],
 )
 def test_the_range_is_read_from_what_the_package_requires(lines):
-    assert torch_versions.parse(lines) == RANGE
+    assert torch_versions.parse_range(lines) == RANGE
     assert RANGE.requirement == "torch>=2.11,<2.16" and RANGE.words == "2.11 to 2.15"
 
 
@@ -33,7 +33,7 @@ def test_the_range_is_read_from_what_the_package_requires(lines):
     "lines", [[], ["torch"], ["torch>=2.11"], ["torchvision>=1,<2"]]
 )
 def test_a_range_without_both_ends_is_none(lines):
-    assert torch_versions.parse(lines) is None
+    assert torch_versions.parse_range(lines) is None
 
 
 def test_a_range_of_one_minor_version_is_named_once():

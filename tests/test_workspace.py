@@ -78,7 +78,7 @@ def sources(whole):
 
 
 def merged(course, base, learner):
-    return sources(merging.merge(course, merging.hashes(base), learner))
+    return sources(merging.merge_versions(course, merging.hashes(base), learner))
 
 
 # an exercise that course and learner changed: what each did, and the sources after it
@@ -147,7 +147,7 @@ MERGES = {
 @pytest.mark.parametrize(("learner", "expected"), MERGES.values(), ids=MERGES)
 def test_an_exercise_that_changed_keeps_what_the_learner_wrote(learner, expected):
     assert merged(NEW, OLD, learner) == expected
-    ids = [one["id"] for one in merging.merge(NEW, {}, learner)["cells"]]
+    ids = [one["id"] for one in merging.merge_versions(NEW, {}, learner)["cells"]]
     assert len({*ids}) == len(ids)
 
 
@@ -164,7 +164,7 @@ def test_a_cell_that_the_course_removed_goes_unless_the_learner_changed_it():
 
 
 def test_without_a_base_all_that_differs_is_the_learners():
-    found = sources(merging.merge(NEW, {}, edited(OLD, answer="mine")))
+    found = sources(merging.merge_versions(NEW, {}, edited(OLD, answer="mine")))
     assert found == [
         *("import b", "import a", "new task", "task", "mine", "new check", "check")
     ]
@@ -172,13 +172,14 @@ def test_without_a_base_all_that_differs_is_the_learners():
 
 def test_what_a_cell_showed_stays_where_its_source_stays():
     new = edited(OLD, setup="import b")
-    setup, _, answer, *_ = merging.merge(new, merging.hashes(OLD), ran(OLD))["cells"]
+    merged = merging.merge_versions(new, merging.hashes(OLD), ran(OLD))
+    setup, _, answer, *_ = merged["cells"]
     assert setup["outputs"] == [] and answer["outputs"][0]["text"] == "ran"
 
 
 def test_a_learners_kernel_stays_and_the_courses_metadata_come():
     theirs = OLD | {"metadata": {"kernelspec": "mine", "course": "old", "own": 1}}
-    about = merging.merge(NEW, {}, theirs)["metadata"]
+    about = merging.merge_versions(NEW, {}, theirs)["metadata"]
     assert about == {**NEW["metadata"], "kernelspec": "mine", "own": 1}
 
 
@@ -186,7 +187,7 @@ def test_a_copy_of_a_changed_cell_can_be_deleted():
     locked = {"deletable": False, "editable": False, "tags": ["t"]}
     about = CHECK["metadata"] | locked
     learner = notebook(ANSWER, CHECK | {"source": "mine", "metadata": about})
-    *_, last = merging.merge(NEW, merging.hashes(OLD), learner)["cells"]
+    *_, last = merging.merge_versions(NEW, merging.hashes(OLD), learner)["cells"]
     assert last["metadata"] == {"tags": ["t"]}
 
 

@@ -31,7 +31,7 @@ def _fields(node):
     return type(node).__name__, *((name, _fields(fields[name])) for name in fields)
 
 
-def used(source: str, names: set[str]) -> list[ast.AST]:
+def definitions(source: str, names: set[str]) -> list[ast.AST]:
     """The definitions of these names in a module, and of all that they use of it."""
     tree = ast.parse(source)
     places = {name: node for node in tree.body for name in _defined(node)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from course_lib.authoring.code import plain, used
+from course_lib.authoring.code import definitions, plain
 
 _FOLDERS = "plots", "scenes"
 _USED = re.compile(r"\b(?:cl|scenes)\.(\w+)")
@@ -26,7 +26,7 @@ def drawn(code: str) -> Iterable[str]:
             text = plain(text)
         yield text
     table = _package() / "colors.py"
-    yield from map(plain, used(table.read_text(encoding="utf-8"), colors))
+    yield from map(plain, definitions(table.read_text(encoding="utf-8"), colors))
 
 
 def sources(code: str) -> list[Path]:

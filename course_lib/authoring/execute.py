@@ -33,7 +33,7 @@ def fingerprint(notebook) -> str:
     return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
-def run(path: Path, *, timeout: float = 120.0):
+def execute(path: Path, *, timeout: float = 120.0):
     """Run the notebook at `path` in a new kernel; it comes back with its outputs.
 
     A terminal shows meanwhile how far it is.
@@ -166,7 +166,7 @@ def main(args: list[str]) -> int:
     for path in arguments.notebooks:
         began = time.monotonic()
         try:
-            notebook = run(path)
+            notebook = execute(path)
             if arguments.save:
                 save(notebook, path)
         except Exception as error:

@@ -77,7 +77,7 @@ def stub(cell) -> str:
     return "\n".join(lines)
 
 
-def place(solution: Path) -> Path:
+def exercise_path(solution: Path) -> Path:
     """Where the exercise of solutions/X.ipynb is: exercises/X.ipynb beside it.
 
     Errors: `ValueError` for a notebook that is not in a folder named solutions.
@@ -91,7 +91,7 @@ def place(solution: Path) -> Path:
     return Path(os.path.relpath(folder.parent / "exercises" / solution.name))
 
 
-def content(solution: Path) -> bytes:
+def exercise_file(solution: Path) -> bytes:
     """The exercise of a solution as its file holds it.
 
     Errors: `ValueError` for a solution that breaks a rule; `OSError`.
@@ -101,13 +101,13 @@ def content(solution: Path) -> bytes:
     return f"{nbformat.writes(release(read(solution)))}\n".encode()
 
 
-def write(solution: Path, *, force: bool = False) -> str:
+def write_exercise(solution: Path, *, force: bool = False) -> str:
     """Write the exercise of `solution`; what happened comes back as a sentence.
 
     Errors: `Different` if somebody wrote into the exercise, which is then kept;
     `ValueError` for a solution that breaks a rule; `OSError`.
     """
-    path, data = place(solution), content(solution)
+    path, data = exercise_path(solution), exercise_file(solution)
     if path.exists() and path.read_bytes() == data:
         return f"{path}: as it was"
     if path.exists() and not force and (why := _changed(path)):
@@ -152,7 +152,7 @@ def compare(solution: Path) -> str:
 
     Errors: `Different` if it is not, with the command that makes it so.
     """
-    path, data = place(solution), content(solution)
+    path, data = exercise_path(solution), exercise_file(solution)
     if not path.exists():
         raise Different(f"{path} is missing. Make it with: {_COMMAND} {solution}")
     if path.read_bytes() == data:
@@ -230,7 +230,7 @@ def _one(path, arguments):
         if arguments.check:
             print(compare(path))
         else:
-            print(write(path, force=arguments.force))
+            print(write_exercise(path, force=arguments.force))
     except (ValueError, OSError, Different) as error:
         print(error, file=sys.stderr)
         return False

@@ -122,10 +122,10 @@ def _hear(link, ranks):
 def _end(link, rank, *, events, ranks):
     pid, ended = ranks[rank]
     events.unregister(ended)
-    report(link, rank, pid)
+    report_end(link, rank, pid)
 
 
-def report(link: socket.socket, rank: int, pid: int) -> int:
+def report_end(link: socket.socket, rank: int, pid: int) -> int:
     """Tell the kernel how a rank ended; the exit code comes back."""
     code = exit_code(pid)
     sockets.send(link, {"rank": rank, "code": code, "at": time.monotonic()})

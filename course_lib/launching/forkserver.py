@@ -45,10 +45,10 @@ def main(control: str, owner: str, *preload: str) -> None:
     """Serve the process `owner` until it ends."""
     before_imports()
     warm_up()
-    serve(socket.socket(fileno=int(control)), int(owner), preload=preload)
+    serve_jobs(socket.socket(fileno=int(control)), int(owner), preload=preload)
 
 
-def serve(control: socket.socket, owner: int, *, preload=()) -> None:
+def serve_jobs(control: socket.socket, owner: int, *, preload=()) -> None:
     """Fork a child for each job of `owner`; import `preload` while no job waits.
 
     A job names a module: the child runs its `main(link, arguments, *, files, owner)`.

@@ -355,11 +355,11 @@ def _disturbance(records):
 def _host(nodes):
     """What starts the ranks on this system."""
     if nodes:
-        from course_lib.launching.server import NodesHost
+        from course_lib.launching.client import NodesHost
 
         return NodesHost
     if linux.available() and not os.environ.get("COURSE_LIB_PLAIN"):
-        from course_lib.launching.server import ForkedHost
+        from course_lib.launching.client import ForkedHost
 
         return ForkedHost
     from course_lib.launching.spawn import SpawnedHost

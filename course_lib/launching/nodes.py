@@ -38,7 +38,7 @@ def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> Non
     agent.attend(link, ranks, nodes.run)
 
 
-def names(count: int) -> list[str]:
+def host_names(count: int) -> list[str]:
     """The names of so many nodes, in an order that sorting keeps: node0, node1, …"""
     width = len(str(count - 1))
     return [f"node{number:0{width}}" for number in range(count)]
@@ -53,7 +53,7 @@ class _Nodes:
         os.close(listener)  # the store is torchrun's
         self.shares, self.named = job.pop("shares"), job.pop("named")
         self.patience, self.gpus = job.pop("patience"), job.pop("gpus")
-        self.job, self.names = job, names(len(self.shares))
+        self.job, self.names = job, host_names(len(self.shares))
         self.addresses = {n: str(_FIRST + k) for k, n in enumerate(self.names)}
         self.channels, self.logs, self.agents = {}, [], {}
         self.done, self.waiting = set(), {}  # ranks that returned; processes of entry
@@ -175,7 +175,7 @@ class _Nodes:
         """
         pid, end = self.ranks[rank]
         self.events.unregister(end)
-        if agent.report(self.link, rank, pid) == 0:
+        if agent.report_end(self.link, rank, pid) == 0:
             self.done.add(rank)
             with contextlib.suppress(OSError):  # somebody has killed it
                 self.waiting[rank].send(b"!")

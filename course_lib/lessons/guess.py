@@ -232,12 +232,12 @@ def possible(name: str) -> tuple[float, float]:
 
 def section(name: str) -> dict[str, str]:
     """All that `guesses/` says about a guess."""
-    texts = read(name.partition("-")[0])
+    texts = read_sentences(name.partition("-")[0])
     return dict(texts[name]) if name in texts else {}
 
 
 @functools.cache
-def read(lesson: str) -> configparser.ConfigParser:
+def read_sentences(lesson: str) -> configparser.ConfigParser:
     """All sentences of a lesson: a section for each guess, empty without a file.
 
     `decided by` is the id of a cell before the question that makes it decidable.

@@ -50,13 +50,14 @@ def supported() -> Range | None:
     """
     # taken apart here: who lacks torch may lack the library `packaging`, too
     with contextlib.suppress(OSError, importlib.metadata.PackageNotFoundError):
-        return parse(importlib.metadata.requires("course_lib") or [])
+        return parse_range(importlib.metadata.requires("course_lib") or [])
     with contextlib.suppress(OSError):
-        return parse(re.findall(r'"(torch\b[^"]*)"', _PYPROJECT.read_text("utf-8")))
+        text = _PYPROJECT.read_text("utf-8")
+        return parse_range(re.findall(r'"(torch\b[^"]*)"', text))
     return None
 
 
-def parse(requirements: list[str]) -> Range | None:
+def parse_range(requirements: list[str]) -> Range | None:
     """The range of torch among lines as `torch<2.16,>=2.11`; None without both ends."""
     lines = (line for line in requirements if re.match(r"torch\b(?![-_.\[])", line))
     ends = dict(re.findall(r"(>=|<)\s*([\d.]+)", next(lines, "")))

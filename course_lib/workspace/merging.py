@@ -14,7 +14,7 @@ _KERNEL = ("kernelspec", "language_info")
 
 
 def hashes(notebook: dict) -> dict[str, str]:
-    """A hash of the source of each cell, by id: what `merge` knows as the base."""
+    """Return a hash of each cell's source, by id: the base of `merge_versions`."""
     return {cell["id"]: digest(plain(cell)) for cell in notebook["cells"]}
 
 
@@ -24,7 +24,7 @@ def has_ids(notebook: dict) -> bool:
     return all(isinstance(n, str) for n in names) and len({*names}) == len(names)
 
 
-def merge(course: dict, base: Mapping[str, str], learner: dict) -> dict:
+def merge_versions(course: dict, base: Mapping[str, str], learner: dict) -> dict:
     """The course's notebook with all that the learner wrote.
 
     `base` has the hashes of what the learner was given; without it all that differs

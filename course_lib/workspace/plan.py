@@ -111,7 +111,7 @@ class Update:
     def _take_over(self, file, theirs):
         """What was written in the clone begins the learner's copy."""
         if file.is_merged:
-            theirs = merging.merge(file.notebook, file.base.cells, theirs)
+            theirs = merging.merge_versions(file.notebook, file.base.cells, theirs)
         data = notebooks.dump(notebooks.clear(theirs))
         self._add("write", file.path, data=data, kind="taken over")
 
@@ -130,7 +130,7 @@ class Update:
             self._put_beside(file)
 
     def _merge(self, file, base, theirs):
-        merged = merging.merge(file.notebook, base.cells, theirs)
+        merged = merging.merge_versions(file.notebook, base.cells, theirs)
         if merged != theirs:
             is_theirs = notebooks.words(b"", merged) != file.words
             kind = "answers kept" if is_theirs else "updated"

@@ -155,11 +155,11 @@ cl.launch(train, nodes=2)"""
 @pytest.mark.fault(11, "nodes do not join in time", nodes=2)
 def test_nodes_that_do_not_join_are_named(kernel):
     # torchrun looks once a second whether all have come
-    cell = """from course_lib.launching import server
-server.NodesHost.patience = 0.3
+    cell = """from course_lib.launching import client
+client.NodesHost.patience = 0.3
 now()
 cl.launch(rank_of, nodes=2)"""
     text = failed(kernel, cell)
-    kernel.run("server.NodesHost.patience = 60.0")
+    kernel.run("client.NodesHost.patience = 60.0")
     assert "never joined: no rank began within 0.3 s" in text
     assert launches(kernel)

@@ -163,8 +163,8 @@ cl.launch(train, world_size=1)"""
 
 @pytest.mark.fault(2, "SIGKILL of the process server")
 def test_a_killed_server_is_replaced(kernel):
-    kernel.run("from course_lib.launching import server")
-    process = psutil.Process(int(value(kernel, "server.current().process.pid")))
+    kernel.run("from course_lib.launching import client")
+    process = psutil.Process(int(value(kernel, "client.current_server().process.pid")))
     process.kill()
     assert becomes(lambda: not lives(process))
     assert launches(kernel)
@@ -186,12 +186,13 @@ cl.launch(train, world_size=1)"""
     assert "ended, and the ranks with it. Launch again" in text
     # a process that is killed ends when its memory is given back
     kernel.run(
-        "from course_lib.launching import server; server._current.process.wait()"
+        "from course_lib.launching import client; client._current.process.wait()"
     )
     assert launches(kernel)
 
 
 def test_a_server_that_was_closed_is_replaced(kernel):
-    close = "from course_lib.launching import server; server.close(); server.close()"
-    assert error(kernel.run(close)) is None
+    kernel.run("from course_lib.launching import client")
+    twice = "client.close_server(); client.close_server()"
+    assert error(kernel.run(twice)) is None
     assert launches(kernel)

@@ -38,9 +38,9 @@ def test_an_interrupt_stops_all_ranks_and_shows_where_they_were(kernel, times):
     assert launches(kernel)
 
 
-STOP_SERVER = """from course_lib.launching import server
+STOP_SERVER = """from course_lib.launching import client
 import signal
-os.kill(server.current().process.pid, signal.SIGSTOP)"""
+os.kill(client.current_server().process.pid, signal.SIGSTOP)"""
 NEW_SERVER = "os.environ['TORCH_SOMETHING'] = str(time.time())"
 TITLE = "2 ranks on the CPU"
 
@@ -60,7 +60,7 @@ def test_an_interrupt_before_the_ranks_run_is_heard(kernel, before):
     messages = kernel.finish(message_id)
     assert kernel.ended - began < SOON
     if before is STOP_SERVER:
-        kernel.run("os.kill(server.current().process.pid, signal.SIGCONT)")
+        kernel.run("os.kill(client.current_server().process.pid, signal.SIGCONT)")
         assert "rank_of on 2 ranks: interrupted" in error(messages)
     else:  # it may just have been done
         assert "interrupted" in (error(messages) or "interrupted")
@@ -83,27 +83,27 @@ cl.launch(lambda rank, world_size, x: x, Slow())"""
     assert launches(kernel)
 
 
-IN_START = """start = server.ForkServer.start
+IN_START = """start = client.ForkServer.start
 def interrupted(self, *job):
-    server.ForkServer.start = start
+    client.ForkServer.start = start
     link = start(self, *job)
     signal.raise_signal(signal.SIGINT)
     return link
-server.ForkServer.start = interrupted"""
-IN_CLOSE = """close = server.ForkedHost.close
+client.ForkServer.start = interrupted"""
+IN_CLOSE = """close = client.ForkedHost.close
 def interrupted(self):
-    server.ForkedHost.close = close
+    client.ForkedHost.close = close
     signal.raise_signal(signal.SIGINT)
     close(self)
-server.ForkedHost.close = interrupted"""
-IN_WAITING = """receive, calls = server.sockets.receive, []
+client.ForkedHost.close = interrupted"""
+IN_WAITING = """receive, calls = client.sockets.receive, []
 def interrupted(link):
     message = receive(link)
     if message[0] is None:
-        server.sockets.receive = receive
+        client.sockets.receive = receive
         signal.raise_signal(signal.SIGINT)
     return message
-server.sockets.receive = interrupted"""
+client.sockets.receive = interrupted"""
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ server.sockets.receive = interrupted"""
 )
 @pytest.mark.parametrize("fn", ["rank_of", "lambda rank, world_size: 1 / 0"])
 def test_an_interrupt_at_start_or_in_tear_down_leaves_nothing(kernel, trap, fn):
-    before = f"from course_lib.launching import server\nimport signal\n{trap}"
+    before = f"from course_lib.launching import client\nimport signal\n{trap}"
     text = error(kernel.run(f"{before}\ncl.launch({fn}, world_size=2)"))
     assert "interrupted" in text or "ZeroDivisionError" in text
     assert "Traceback" not in text

@@ -69,7 +69,7 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
     return archive
 
 
-def names(member: zipfile.ZipInfo) -> tuple[str, ...]:
+def member_path(member: zipfile.ZipInfo) -> tuple[str, ...]:
     """The folders and the name of a member, without what leads out of the zip file."""
     name = member.filename
     if not member.flag_bits & _UTF8:
@@ -86,7 +86,7 @@ def inner_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BytesIO:
     return BytesIO(_inflate(archive, member, limit=_LARGEST_ZIP))
 
 
-def content(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
+def read_notebook(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
     """The notebook in an open file, or where `members` lead to in a zip file.
 
     Each is the number and the name of a member of a zip file. Errors: `Refused`.

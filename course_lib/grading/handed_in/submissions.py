@@ -52,7 +52,7 @@ class Submission:
         if self.problem:
             raise Refused(self.problem)
         with _reasons(), _open(self.place) as file:
-            return archives.content(file, self.place.members)
+            return archives.read_notebook(file, self.place.members)
 
 
 class _Entry(NamedTuple):
@@ -225,7 +225,7 @@ def _in_zip(file, parts, place):
     archive = archives.open_zip(file)
     yield _Entry(parts, place, _EMPTY)
     for number, info in enumerate(archive.infolist()):
-        names = archives.names(info)
+        names = archives.member_path(info)
         shown = tuple(itertools.takewhile(lambda name: not _skipped(name), names))
         is_file = names and shown == names and not info.is_dir()
         there = place._replace(members=(*place.members, (number, info.filename)))

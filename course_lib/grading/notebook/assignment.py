@@ -162,7 +162,7 @@ def _read(path):
     try:
         solution = path.parent.parent / "solutions" / path.name
         as_it_is = not solution.exists() or _untouched(path)
-        content = path.read_bytes() if as_it_is else release.content(solution)
+        content = path.read_bytes() if as_it_is else release.exercise_file(solution)
         return _assignment(path.stem, content, cells.parse(content))
     except (OSError, Refused, ValueError) as error:
         raise UsageError(

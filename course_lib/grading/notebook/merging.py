@@ -38,7 +38,7 @@ class Merged:
         return {**about, "cells": whole}
 
 
-def merge(notebook: dict, assignment: Assignment) -> Merged:
+def merge_answers(notebook: dict, assignment: Assignment) -> Merged:
     """The exercise with the learner's code in it, from what `parse` gives.
 
     Checks, locked cells, texts and the order are those of the exercise. An answer is

@@ -67,16 +67,16 @@ def _cell(text):
 
 def write_json(grades: Sequence[Grade], path: Path) -> None:
     """Write `as_json` to a file. Errors: `UsageError` if that cannot be written."""
-    write(path, as_json(grades))
+    write_text(path, as_json(grades))
 
 
 def write_csv(grades: Sequence[Grade], path: Path) -> None:
     """Write `as_csv` to a file. Errors: `UsageError` if that cannot be written."""
     # without the mark at the beginning Excel takes UTF-8 for another encoding
-    write(path, f"\ufeff{as_csv(grades)}")
+    write_text(path, f"\ufeff{as_csv(grades)}")
 
 
-def write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file that is there whole or as it was before; make its folder.
 
     Errors: `UsageError` if it cannot be written.

@@ -44,9 +44,9 @@ def write_pages(grades: Sequence[Grade], folder: Path) -> Path:
         for learner, group in summary.learners(grades).items()
     }
     for name, text in pages.items():
-        files.write(folder / name, text)
-    overview = _templates.get_template("overview.html")
-    files.write(index, overview.render(content(grades)))
+        files.write_text(folder / name, text)
+    template = _templates.get_template("overview.html")
+    files.write_text(index, template.render(overview(grades)))
     for path in folder.glob("*.html"):
         if _PAGE.fullmatch(path.name) and path.name not in pages and _is_ours(path):
             path.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ _templates.globals |= {"files": files, "summary": summary}
 _templates.globals |= {"blocks": _blocks, "css_class": _css_class}
 
 
-def content(grades: Sequence[Grade]) -> dict:
+def overview(grades: Sequence[Grade]) -> dict:
     """The variables of the template overview.html."""
     columns, people = summary.exercises(grades), summary.learners(grades)
     # what one submission did says nothing about the others

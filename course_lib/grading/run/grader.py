@@ -74,7 +74,7 @@ class Grader:
             handed = cells.parse(submission.read())
             assignment = choose(handed, self.assignments)
             name = assignment.name
-            result = self._graded(merging.merge(handed, assignment))
+            result = self._graded(merging.merge_answers(handed, assignment))
         except cells.Refused as error:
             result = {"status": REFUSED, "message": str(error)}
         except (GraderError, Absent) as error:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from course_lib.exercises import folders
-from course_lib.launching import forkserver, rank_process, server
+from course_lib.launching import client, forkserver, rank_process
 
 READY = b"ready"
 _KNOWN = {"PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "MPLBACKEND", "RES_OPTIONS"}
@@ -31,7 +31,7 @@ def main(room: Path, *, ready: int) -> None:
 def _prepared(room):
     os.setsid()
     _stand_alone(room)
-    server.use(KernelServer())
+    client.use_server(KernelServer())
     from ipykernel.kernelapp import IPKernelApp
 
     app = IPKernelApp.instance()
@@ -71,7 +71,7 @@ def _forget_secrets():
             del os.environ[name]
 
 
-class KernelServer(server.ForkServer):
+class KernelServer(client.ForkServer):
     """A fork server that is there at once: a fork of this kernel, as it begins."""
 
     def __init__(self):
@@ -85,7 +85,7 @@ class KernelServer(server.ForkServer):
                 for stream in (1, 2):
                     os.dup2(self.log.fileno(), stream)
                 self.control.close()
-                forkserver.serve(theirs, self.owner, preload=self.arguments)
+                forkserver.serve_jobs(theirs, self.owner, preload=self.arguments)
             finally:
                 os._exit(1)
         return Child(pid)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from course_lib.exercises import folders
-from course_lib.launching import forkserver, server
+from course_lib.launching import client, forkserver
 
 NEEDED = (
     "matplotlib_inline.backend_inline",
@@ -44,7 +44,7 @@ VARIABLES = {
 _LONGEST = 40  # characters of a folder: the name of a socket has at most 107
 
 
-class Template(server.ForkServer):
+class Template(client.ForkServer):
     """The grader's handle of it; `folder` is gone when either has ended."""
 
     def __init__(self):

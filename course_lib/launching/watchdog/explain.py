@@ -192,7 +192,7 @@ def _unpaired(waiting):
 
 
 def _different(waiting, world_size):
-    sentence, concerned = mismatch.find(waiting, world_size)
+    sentence, concerned = mismatch.first_mismatch(waiting, world_size)
     return sentence + _skipped([state for state in waiting if state.rank in concerned])
 
 

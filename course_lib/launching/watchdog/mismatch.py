@@ -8,7 +8,7 @@ from course_lib.text import ranks_named
 SAME = "All ranks must make the same collective calls in the same order."
 
 
-def find(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
+def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
     """A sentence on the first difference, and the ranks that may have missed a line.
 
     Nothing if all ranks have called the same.

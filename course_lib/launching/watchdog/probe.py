@@ -228,7 +228,7 @@ class Watchdog:
         for rank, text in texts.items():
             if silent[rank].answer.stacks:
                 continue  # it has answered meanwhile
-            dumped = tuple(stacks.parse(text))
+            dumped = tuple(stacks.parse_dump(text))
             silent[rank].answer = silent[rank].answer._replace(stacks=dumped)
 
     def _dump_children(self, probes):
@@ -249,7 +249,7 @@ class Watchdog:
         while time.monotonic() < until and not (text and text == last):
             self._wait()
             last, text = text, probe.dumped(start)
-        return stacks.of_child(stacks.parse(text))
+        return stacks.of_child(stacks.parse_dump(text))
 
     def _ended(self, rank):
         probe = self.probes[rank]

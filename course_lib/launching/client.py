@@ -1,4 +1,4 @@
-"""Handles of fork servers, and the one that starts the launches of this process.
+"""The client of fork servers: handles, and the server that starts our launches.
 
 The notebook's own process is never forked: it has threads, and a forked copy of it
 would hang in the first parallel operator.
@@ -104,7 +104,7 @@ class ForkServer:
         self.log.close()
 
 
-def current() -> ForkServer:
+def current_server() -> ForkServer:
     """The server of this process, started now if there is none that fits."""
     global _current
     with _lock:
@@ -121,7 +121,7 @@ def set_preload(modules: list[str]) -> None:
     _preload = tuple(modules)
 
 
-def use(server: ForkServer) -> None:
+def use_server(server: ForkServer) -> None:
     """Let this server start the launches of this process from now on."""
     global _current
     with _lock:
@@ -129,7 +129,7 @@ def use(server: ForkServer) -> None:
 
 
 @atexit.register
-def close() -> None:
+def close_server() -> None:
     """End the server of this process at once; the next launch starts a new one."""
     global _current
     if _current is not None and _current.owner == os.getpid():
@@ -148,7 +148,7 @@ class ForkedHost:
     _agent = "course_lib.launching.agent"
 
     def __init__(self, job: dict, files: list[int]):
-        self.server, self.answered = current(), False
+        self.server, self.answered = current_server(), False
         with self._or_error():
             self.link = self.server.start(self._agent, job, files)
 
@@ -223,7 +223,8 @@ class NodesHost(ForkedHost):
     def __init__(self, job: dict, files: list[int]):
         nodes = job.pop("nodes")
         shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
-        how = {"named": self.named, "patience": self.patience, "gpus": gpus(shares)}
+        how = {"named": self.named, "patience": self.patience}
+        how["gpus"] = gpus_of_nodes(shares)
         # by the first rank of the node
         self._logs = {sum(shares[:node]): _log() for node in range(nodes)}
         super().__init__({**job, **how, "shares": shares}, files)
@@ -247,7 +248,7 @@ def _log():
     return open(os.memfd_create("course_lib log"), "rb", buffering=0)
 
 
-def gpus(shares: list[int]) -> list[dict]:
+def gpus_of_nodes(shares: list[int]) -> list[dict]:
     """The variable that leaves each node GPUs of its own, or none if there are too few.
 
     Of a GPU that two nodes saw, the ranks of each would believe that it is theirs.
