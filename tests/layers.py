@@ -1,28 +1,30 @@
-"""Which folder of the package imports which; `make pages` draws docs/layers.svg."""
+"""Which folder of the package imports which; `make pages` draws docs/layers.svg.
+
+import-linter reads the imports and holds them against the order in pyproject.toml.
+"""
 
 import ast
+import copy
 import functools
 import graphlib
 import textwrap
-from collections import Counter
 from html import escape
 from pathlib import Path
 
+import grimp
+
 import course_lib
+from tests.answers import tomllib
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "course_lib"
+SETTINGS = ROOT / "pyproject.toml"
 PICTURE = ROOT / "docs" / "layers.svg"
-# what all others may import; one box of the picture
-BASE = ("text", "errors", "stacks", "colors", "display", "data")
+_CONTRACTS = tomllib.loads(SETTINGS.read_text())["tool"]["importlinter"]["contracts"]
 # from the ground up: each may import what stands before it, and nothing behind it
-ORDER = (
-    *BASE,
-    *("system", "accelerators", "tracing", "plots", "scenes", "launching", "studies"),
-    "clusters",
-    *("exercises", "lessons", "checkup", "workspace", "authoring", "grading"),
-    "__main__",
-)
+ORDER = tuple(reversed(_CONTRACTS[0]["layers"]))
+# what all others may import; one box of the picture
+BASE = tuple(name for name in ORDER[:-1] if not (PACKAGE / name).is_dir())
 
 
 def modules() -> dict[str, Path]:
@@ -33,13 +35,6 @@ def modules() -> dict[str, Path]:
 def _dotted(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__")
-
-
-@functools.cache
-def graph() -> dict[str, set[str]]:
-    """For each module those that it imports, at its head or inside a function."""
-    names = modules()
-    return {name: imports(path) & set(names) for name, path in names.items()}
 
 
 def imported(text: str) -> set[str]:
@@ -54,53 +49,26 @@ def imported(text: str) -> set[str]:
     return names
 
 
-def imports(path: Path) -> set[str]:
-    """What a module imports of the package, modules and their members alike."""
-    names = imported(path.read_text(encoding="utf-8"))
-    parts = (name.partition(".") for name in names)
-    return {inner for top, _, inner in parts if top == "course_lib"}
+@functools.cache
+def _graph():
+    return grimp.build_graph("course_lib", cache_dir=None)
 
 
-def arrows() -> Counter:
-    """How many imports run from one entry of `ORDER` to another."""
-    return Counter(
-        (top(module), top(target))
-        for module, targets in graph().items()
-        for target in targets
-        if module and target and top(module) != top(target)
-    )
-
-
-def top(module: str) -> str:
-    """The entry of `ORDER` that holds a module."""
-    return module.partition(".")[0]
-
-
-def backward() -> list[tuple[str, str]]:
-    """The imports that run against `ORDER`; there are to be none."""
-    place = {name: number for number, name in enumerate(ORDER)}
-    return [pair for pair in arrows() if place[pair[0]] < place[pair[1]]]
-
-
-def within(folder: str) -> dict[str, set[str]]:
+def units(folder: str) -> dict[str, list[str]]:
     """For each module and folder in a folder those beside it that it imports."""
-    depth, units = folder.count(".") + 2, {}
-    for module, targets in graph().items():
-        if module.startswith(f"{folder}."):
-            own = ".".join(module.split(".")[:depth])
-            inner = (name for name in targets if name.startswith(f"{folder}."))
-            others = {".".join(name.split(".")[:depth]) for name in inner} - {own}
-            units.setdefault(own, set()).update(others)
-    return units
-
-
-def in_order(folder: str) -> list[str]:
-    """The modules and folders in a folder: each after what it imports.
-
-    Errors: graphlib.CycleError if they import each other.
-    """
-    units = {name: sorted(others) for name, others in within(folder).items()}
-    return list(graphlib.TopologicalSorter(units).static_order())
+    inside, above = (
+        copy.deepcopy(_graph()),
+        ".".join(filter(None, [PACKAGE.name, folder])),
+    )
+    names = sorted(inside.find_children(above))
+    for name in names:
+        inside.squash_module(name)
+    own = {name: name.rpartition(".")[2] for name in names}
+    reached = {name: inside.find_modules_directly_imported_by(name) for name in names}
+    return {
+        own[name]: sorted(own[other] for other in reached[name] & {*names} - {name})
+        for name in names
+    }
 
 
 # --- the picture
@@ -120,11 +88,11 @@ def picture() -> str:
     tops = {
         name: height - (number + 2) * (_ROW + _GAP) for number, name in enumerate(names)
     }
-    pairs = sorted(pair for pair in arrows() if set(pair) <= set(names))
+    pairs = [(one, to) for one, below in units("").items() for to in below]
     ground = f"import course_lib as cl: {len(course_lib.__all__)} public names"
     parts = [_box("course_lib/*.py", [ground, ", ".join(BASE)], height - _ROW - _GAP)]
     parts += [_box(*_words(name), tops[name]) for name in names]
-    parts += [_arc(tops[a], tops[b]) for a, b in pairs]
+    parts += [_arc(tops[a], tops[b]) for a, b in pairs if a in tops and b in tops]
     return _PAGE.format(width=_WIDTH + _ARCS, height=height, parts="\n".join(parts))
 
 
@@ -135,8 +103,9 @@ def _words(name):
     sentence = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     lines = [sentence.split("\n")[0]]
     if folder.is_dir():
-        units = [unit.rpartition(".")[2] for unit in in_order(name)]
-        lines.append(", ".join(f"{u}/" if (folder / u).is_dir() else u for u in units))
+        # each after what it imports
+        inner = graphlib.TopologicalSorter(units(name)).static_order()
+        lines.append(", ".join(f"{u}/" if (folder / u).is_dir() else u for u in inner))
     return f"{name}/" if folder.is_dir() else file.name, lines
 
 
