@@ -9,39 +9,10 @@ import sys
 
 # the public names in teaching order, each with the module that holds it; they are
 # imported at first use, so that `import course_lib` is quick and the doctor runs
-# without torch
-_HOMES = {
-    "doctor": "checkup",
-    "devices": "accelerators.selection",
-    "trace": "tracing.device_trace",
-    "memory": "accelerators.memory_by_kind",
-    "launch": "launching.launcher",
-    "plot_timeline": "plots.timeline",
-    "plot_memory": "plots.memory",
-    "plot_memory_over_time": "plots.memory_over_time",
-    "plot_transfers": "plots.transfers",
-    "plot_sharding": "plots.sharding",
-    "plot_curves": "plots.curves",
-    "plot_bars": "plots.bars",
-    "plot_processes": "plots.processes",
-    "plot_images": "plots.images",
-    "digits": "data",
-    "pictures": "data",
-    "sweep": "studies.sweep",
-    "steps_to_target": "studies.sweep",
-    "Study": "studies.study",
-    "Trace": "tracing.events",
-    "Event": "tracing.events",
-    "last_error": "errors",
-    "guess": "lessons.guess",
-    "explore": "lessons.explore",
-    "check": "exercises.checking",
-    "hint": "exercises.hints",
-    "summary": "lessons.summary",
-    "LaunchError": "errors",
-    "LaunchStalled": "errors",
-    "UsageError": "errors",
-}
+# without torch. Editors read the same file
+with open(f"{__file__}i", encoding="utf-8") as _stub:
+    _LINES = [line.split() for line in _stub if line.startswith("from .")]
+_HOMES = {name: home[1:] for _, home, _, name, *_ in _LINES}
 # what such a name is called now, or where it is
 _RENAMED = {
     "plot_scaling": "plot_curves",

@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import inspect
+import json
 import re
 import subprocess
 import sys
@@ -79,6 +81,27 @@ def test_every_public_name_is_there_and_says_what_it_is(name):
     value = getattr(course_lib, name)
     assert name in dir(course_lib)
     assert value.__doc__
+
+
+def test_an_editor_completes_the_public_names_and_shows_their_parameters():
+    told = json.loads(
+        printed(
+            "import json, sys, jedi\n"
+            "names = jedi.Script('import course_lib as cl; cl.').complete()\n"
+            "calls = {one.name: one.get_signatures() for one in names}\n"
+            "told = {n: [p.name for p in c[0].params] for n, c in calls.items() if c}\n"
+            "told.update({n: [] for n, c in calls.items() if not c})\n"
+            "assert not {'course_lib', 'torch'} & set(sys.modules)\n"
+            "print(json.dumps(told))"
+        )
+    )
+    public = {name: getattr(course_lib, name) for name in course_lib.__all__}
+    assert public.keys() <= told.keys()
+    functions = {n: f for n, f in public.items() if inspect.isfunction(f)}
+    assert {name: told[name] for name in functions} == {
+        name: [*inspect.signature(function).parameters]
+        for name, function in functions.items()
+    }
 
 
 def test_no_folder_has_the_name_of_something_public():

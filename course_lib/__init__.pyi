@@ -1,0 +1,32 @@
+# The public names in teaching order, each with the module that holds it: editors read
+# this file, and so does __init__.py, which imports a name at its first use.
+from .checkup import doctor as doctor
+from .accelerators.selection import devices as devices
+from .tracing.device_trace import trace as trace
+from .accelerators.memory_by_kind import memory as memory
+from .launching.launcher import launch as launch
+from .plots.timeline import plot_timeline as plot_timeline
+from .plots.memory import plot_memory as plot_memory
+from .plots.memory_over_time import plot_memory_over_time as plot_memory_over_time
+from .plots.transfers import plot_transfers as plot_transfers
+from .plots.sharding import plot_sharding as plot_sharding
+from .plots.curves import plot_curves as plot_curves
+from .plots.bars import plot_bars as plot_bars
+from .plots.processes import plot_processes as plot_processes
+from .plots.images import plot_images as plot_images
+from .data import digits as digits
+from .data import pictures as pictures
+from .studies.sweep import sweep as sweep
+from .studies.sweep import steps_to_target as steps_to_target
+from .studies.study import Study as Study
+from .tracing.events import Trace as Trace
+from .tracing.events import Event as Event
+from .errors import last_error as last_error
+from .lessons.guess import guess as guess
+from .lessons.explore import explore as explore
+from .exercises.checking import check as check
+from .exercises.hints import hint as hint
+from .lessons.summary import summary as summary
+from .errors import LaunchError as LaunchError
+from .errors import LaunchStalled as LaunchStalled
+from .errors import UsageError as UsageError
