@@ -135,16 +135,16 @@ def test_a_hundred_thousand_events_are_thinned_with_a_note():
 def test_thinning_keeps_what_is_long_and_counts_what_is_short():
     events = trace(*noise(20_000))
     [thin] = bars.bars_of({"": events}, 400).values()
-    assert sum(bar.count for bar in thin) == len(events)
+    assert sum(bar.events for bar in thin) == len(events)
     assert sum(bar.bytes for bar in thin) == sum(event.bytes for event in events)
     long = [event for event in events if event.duration > 10]
-    kept = {(bar.start, bar.stop) for bar in thin if bar.count == 1}
+    kept = {(bar.start, bar.stop) for bar in thin if bar.events == 1}
     assert long and all((event.start, event.stop) in kept for event in long)
 
 
 def test_few_events_are_all_there():
     [some] = bars.bars_of({"": trace(*noise(300))}).values()
-    assert len(some) == 300 and {bar.count for bar in some} == {1}
+    assert len(some) == 300 and {bar.events for bar in some} == {1}
 
 
 @pytest.mark.parametrize("given", [None, Trace((), "measured"), {}])

@@ -261,7 +261,8 @@ def fit(sizes: Iterable, seconds: Iterable, *, world_size: int = 2) -> Fit:
             " two or more sizes, such as 4 B and 1 MB."
         )
     rows = [(bill.rounds / time, bill.path * count / time) for count, time in points]
-    return Fit(*_least_squares(rows), points, world_size)
+    alpha, beta = _least_squares(rows)
+    return Fit(alpha, beta, points, world_size)
 
 
 def _points(sizes, seconds):

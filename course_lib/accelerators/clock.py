@@ -57,8 +57,11 @@ class Clock:
         if len(ends) == 1 and wait:
             self.host = stop
         if self.launches is not None:
-            names = ("cpu" if i == HOST else self.names[i] for i in (source, target))
-            self.launches.transfers.append(Transfer(name, *names, bytes, start, stop))
+            first, last = (
+                "cpu" if i == HOST else self.names[i] for i in (source, target)
+            )
+            transfer = Transfer(name, first, last, bytes, start, stop)
+            self.launches.transfers.append(transfer)
 
     def wait(self, index: int | None = None) -> float:
         """Let the host wait for one device or all, and return its time in seconds."""

@@ -79,7 +79,8 @@ class Account:
     def __init__(self, capacity: int):
         self.capacity, self.used, self.peak = capacity, 0, 0
         # a dict keeps the order, so that two runs give the same trace
-        self.held, self.history = {}, None
+        self.held: dict = {}
+        self.history: list[Allocation] | None = None
         # a tensor may die in any thread and in the middle of any line: what it held is
         # only noted then, for the next one who looks
         self.returned = deque()

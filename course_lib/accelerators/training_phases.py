@@ -20,7 +20,7 @@ class Phase:
     name: str
 
 
-def phase_names(uses: Iterable[tuple[object, object | None]]) -> dict:
+def phase_names(uses: Iterable[tuple[object, Phase | None]]) -> dict:
     """Return the name of each phase on each device: `forward`, `forward 0`.
 
     `uses` are pairs of a device and a phase in order, None for no phase ("other").

@@ -25,7 +25,7 @@ class Device:
     def __init__(self, index: int):
         self.index, self.name = index, f"vgpu:{index}"
         self.account = Account(0)
-        self.gpu = None
+        self.gpu: DataSheet | None = None
 
     def become(self, gpu: DataSheet, memory: int) -> None:
         """Become such a GPU; what is still alive stays counted."""

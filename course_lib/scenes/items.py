@@ -34,7 +34,7 @@ class Moment(NamedTuple):
     """A moment of a scene; `title` says in a sentence what is to be seen."""
 
     title: str
-    items: tuple[Item, ...]
+    items: Iterable[Item]
 
 
 class Axis(NamedTuple):
@@ -62,7 +62,8 @@ class Axis(NamedTuple):
 
 def label(name, at, text, *, role="label") -> Item:
     """Return a text without a frame around it, at the place (x, y)."""
-    return Item(name, *at, 0, 0, role, text)
+    x, y = at
+    return Item(name, x, y, 0, 0, role, text)
 
 
 def fitting(text: str, wide: float) -> str:

@@ -180,11 +180,11 @@ def _covers(top, bar):
 
 def _item(bar, name, *, y, scale):
     called, load = bar.name[:40], f", {size(bar.bytes)}" if bar.bytes else ""
-    what = called if bar.count == 1 else f"{bar.count:,} calls such as {called}"
+    what = called if bar.events == 1 else f"{bar.events:,} calls such as {called}"
     what = f"waits in {what}" if bar.role == "wait" else what
     role = f"event {TIMED} {class_name(bar.role)}"
     place = bar.start * scale, y + _lower(bar) * (_LANE + 2)
-    texts = called if bar.count == 1 else "", f"{_rank(bar.rank)}: {what}{load}"
+    texts = called if bar.events == 1 else "", f"{_rank(bar.rank)}: {what}{load}"
     return Item(name, *place, (bar.stop - bar.start) * scale, _LANE, role, *texts)
 
 

@@ -9,7 +9,7 @@ MOST = 340  # with what is read when pointing at them, some 40 kB
 
 
 class Bar(NamedTuple):
-    """One event, or `count` neighbours that are too short to be seen apart.
+    """One event, or `events` neighbours that are too short to be seen apart.
 
     Times in seconds; `name` is that of the first.
     """
@@ -20,7 +20,7 @@ class Bar(NamedTuple):
     stop: float
     name: str
     bytes: int
-    count: int = 1
+    events: int = 1
 
 
 def bars_of(runs: dict[str, Trace], most: int = MOST) -> dict[str, list[Bar]]:
@@ -63,5 +63,5 @@ def _both(one, other):
     return one._replace(
         stop=max(one.stop, other.stop),
         bytes=one.bytes + other.bytes,
-        count=one.count + other.count,
+        events=one.events + other.events,
     )

@@ -85,7 +85,7 @@ def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
     memory = []
     for name, account in zip(names, accounts):
         account.settle()
-        memory += changes(name, account.history, zero)
+        memory += changes(name, account.history or [], zero)
         account.history = None
     _assign(
         result, Trace(tuple(events), machine.source, tuple(transfers), tuple(memory))

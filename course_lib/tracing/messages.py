@@ -95,7 +95,8 @@ class Log:
         return RankTraffic(posts, calls, self.more, forgotten, carried)
 
     def _message(self, name, original, /, *args, **named):
-        group, tensors, *peer, tag = *args, *named.values()
+        given = [*args, *named.values()]
+        group, tensors, *peer, tag = given
         post = _post(name, group, *peer, tag=tag, tensor=tensors[0])
         if len(self.posts) < LIMIT:
             self.posts.append(post)

@@ -68,7 +68,8 @@ class Meter:
     @property
     def rounds(self) -> int:
         """Return the number of rounds; a collective counts as one."""
-        return max((m.round for m in (*self.messages, *self.collectives)), default=0)
+        calls: list[Message | Collective] = [*self.messages, *self.collectives]
+        return max((call.round for call in calls), default=0)
 
     def sent(self, rank: int) -> int:
         """Return the bytes of the messages that `rank` sent, by their tensors."""

@@ -253,8 +253,8 @@ def _pair(runs: list[Op], calls: list[Call], hosts: list[Op]) -> Iterator[tuple]
 
 def _together(a: Mark, b: Mark) -> Mark:
     # reduce_scatter of a list is one all-reduce per rank in gloo
-    times = {"start": min(a.start, b.start), "stop": max(a.stop, b.stop)}
-    return replace(a, **times, bytes=a.bytes + b.bytes)
+    start, stop = min(a.start, b.start), max(a.stop, b.stop)
+    return replace(a, start=start, stop=stop, bytes=a.bytes + b.bytes)
 
 
 def _mark(kind: str, name: str, span, **fields) -> Mark:

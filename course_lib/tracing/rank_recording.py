@@ -82,8 +82,11 @@ class Recording:
         self.cuda, self.limit, self.wanted = cuda, limit, steps
         self.events: tuple[Mark, ...] = ()
         self.phases, self.steps = [], []
-        self.since = self.until = None
-        self.begin = self.cut = None  # name and time of these marks
+        self.since: int | None = None
+        self.until: int | None = None
+        # name and time of these marks
+        self.begin: tuple[str, int] | None = None
+        self.cut: tuple[str, int] | None = None
         self.anew = 0
 
     def start(self) -> None:
@@ -116,6 +119,7 @@ class Recording:
         ops = list(profiler.read_ops(events, cuda=self.cuda))
         spans = self.phases + profiler.noted_phases(op for op in ops if op.note)
         now = self.cut[1] if self.cut else self.until
+        assert self.since is not None and now is not None  # both, once it was halted
         calls = flight_recorder.read(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended

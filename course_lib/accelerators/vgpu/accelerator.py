@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
+from typing import Any
 
 import torch
 from torch.jit._builtins import _register_builtin
@@ -34,8 +35,17 @@ _SHARED = (
 )
 
 # those that PyTorch cannot ask for pinned memory, and that programs do
-_FACTORIES = ("empty", "full", "ones", "rand", "randn", "tensor", "zeros")
-_FACTORIES += ("empty_like", "zeros_like")
+_FACTORIES = (
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randn",
+    "tensor",
+    "zeros",
+    "empty_like",
+    "zeros_like",
+)
 
 
 def serve(api) -> None:
@@ -72,8 +82,8 @@ def serve(api) -> None:
     # a machine with one GPU has virtual ones beside it: these are meant then
     original = torch._utils._get_available_device_type
     # the module, which imports it by name; in the package this name is a function's
-    module = sys.modules["torch.nn.parallel.data_parallel"]
-    for owner in (torch._utils, module):
+    parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]
+    for owner in (torch._utils, parallel):
         owner._get_available_device_type = lambda: (
             "vgpu" if machine.count else original()
         )

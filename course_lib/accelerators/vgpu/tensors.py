@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections import OrderedDict
+from typing import Any
 
 import torch
 
@@ -41,7 +42,7 @@ class VirtualTensor(torch.Tensor):
 
     # as for torch.Tensor itself: nothing happens above the dispatcher
     __torch_function__ = torch._C._disabled_torch_function_impl
-    run = None  # what runs an operator: operators.py puts itself here
+    run: Any = None  # what runs an operator: operators.py puts itself here
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
