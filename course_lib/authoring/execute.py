@@ -144,7 +144,7 @@ def save(notebook, path: Path) -> None:
     tidy(notebook)
     sizes = {cell.id: len(json.dumps(cell.outputs)) for cell in _code(notebook)}
     if sum(sizes.values()) > _LARGEST:
-        worst = max(sizes, key=sizes.get)
+        worst = max(sizes, key=sizes.__getitem__)
         raise ValueError(
             f"{path}: {sum(sizes.values()):,} bytes of output,"
             f" at most {_LARGEST:,} are kept;"

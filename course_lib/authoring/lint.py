@@ -47,7 +47,7 @@ def regions(source: str) -> list[tuple[int, int]]:
             raise ValueError(f"{here}END SOLUTION with no ### BEGIN SOLUTION before it")
         if kind == "BEGIN":
             begin = number
-        elif kind == "END":
+        elif kind == "END" and begin is not None:
             pairs.append((begin, number))
             begin = None
     if begin is not None:

@@ -50,7 +50,8 @@ def command(
         whole(name, value)
     if whole("restarts", restarts, least=0) and launcher != "torchrun":
         raise UsageError(f"{launcher} does not restart ranks: torchrun does")
-    fields = {"nodes": nodes, "ranks": ranks_per_node, "total": nodes * ranks_per_node}
+    fields: dict[str, object] = {"nodes": nodes, "ranks": ranks_per_node}
+    fields["total"] = nodes * ranks_per_node
     fields |= {"cores": whole("cores", cores) if cores is not None else ""}
     fields |= {"unbound": "none" if cores is None else "", "restarts": restarts or ""}
     fields["fresh"] = 1 if restarts and not scheduler else ""  # a job script exports it

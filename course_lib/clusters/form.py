@@ -1,6 +1,7 @@
 """A form in the notebook: what a job needs, and below it the job script."""
 
 import html
+from typing import Any
 
 from course_lib.clusters.job_scripts import SCHEDULERS, job_script
 from course_lib.display import in_notebook
@@ -30,9 +31,9 @@ def form() -> None:
     Where there are no widgets the script of its first values is shown, in a terminal
     it is printed.
     """
-    texts = {name: value for name, _, value in _TEXTS}
-    numbers = {name: value for name, *_, value in _NUMBERS}
-    first = job_script("slurm", **texts, **numbers)
+    given: dict[str, Any] = {name: value for name, _, value in _TEXTS}
+    given |= {name: value for name, *_, value in _NUMBERS}
+    first = job_script("slurm", **given)
     if not in_notebook():
         print(first)
         return

@@ -80,7 +80,8 @@ def job_script(
     """
     choice(scheduler, SCHEDULERS, what="scheduler")
     choice(launcher, SCHEDULERS[scheduler], what=f"launcher in a {scheduler} job")
-    sizes = {"nodes": nodes, "cores": cores, "memory": memory, "minutes": minutes}
+    sizes: dict[str, object] = {"nodes": nodes, "cores": cores}
+    sizes |= {"memory": memory, "minutes": minutes}
     names = {"account": account, "queue": queue}
     _refuse(sizes, names, setup)
     sizes |= {"fresh": 1 if restarts else ""}

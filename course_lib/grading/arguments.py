@@ -33,7 +33,7 @@ def parse(args: list[str], *, jobs: int) -> argparse.Namespace:
         epilog=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add, flag = parser.add_argument, {"action": "store_true"}
+    add = parser.add_argument
     named = "notebook, folder or zip (default: your own exercises, here or in work/)"
     add("paths", nargs="*", type=Path, metavar="PATH", help=named)
     many = f"notebooks at the same time, at most one for each core (default: {jobs})"
@@ -46,8 +46,9 @@ def parse(args: list[str], *, jobs: int) -> argparse.Namespace:
     add("--json", metavar="FILE", help="write the grades; - is the standard output")
     add("--csv", type=Path, metavar="FILE", help="write a table for a spreadsheet")
     add("--html", type=Path, metavar="DIR", help="write a page for each learner")
-    add("--again", **flag, help="run again what is finished")
-    add("--canary", **flag, help="each check that passed must fail with the stub")
+    add("--again", action="store_true", help="run again what is finished")
+    canary = "each check that passed must fail with the stub"
+    add("--canary", action="store_true", help=canary)
     add(
         "--sandbox",
         action=argparse.BooleanOptionalAction,

@@ -1,6 +1,7 @@
 """The command `grade`, from its call to its exit status."""
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -23,7 +24,8 @@ _FAILED, _INTERRUPTED = 2, 130  # exit statuses
 def main(args: list[str]) -> int:
     """Grade what was named, show and write the grades; the exit status comes back."""
     asked = arguments.parse(args, jobs=_Here.jobs)
-    sys.stdout.reconfigure(errors="replace")  # a terminal may not know ✓
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not know ✓
     try:
         with _interruptible():
             return _grade(asked)

@@ -40,6 +40,8 @@ class Gradebook:
 
 def find(place: Path | None) -> Grade | None:
     """The grade that is kept there, if it is whole."""
+    if place is None:
+        return None
     try:
         return grades.from_dict(json.loads(place.read_text(encoding="utf-8")))
     except (AttributeError, OSError, ValueError, KeyError, TypeError):

@@ -136,6 +136,7 @@ def exit_code(pid: int) -> int:
     """How a child that has ended did so: negative for a signal."""
     # the process stays a zombie until the end, so that its number is not used again
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert end is not None  # it waits until there is one
     return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
 
 

@@ -40,7 +40,8 @@ START = (
 _PATIENCE = 10  # seconds until the kernel stops waiting for processes to be gone
 
 _lock = threading.Lock()
-_current, _preload = None, ()
+_current: "ForkServer | None" = None
+_preload: tuple[str, ...] = ()
 
 
 class ForkServer:
@@ -144,7 +145,7 @@ class ForkedHost:
     """
 
     how = ""  # nothing to say: this is the quick way
-    agents = ()  # of torchrun, which takes no part
+    agents: tuple[str, ...] = ()  # of torchrun, which takes no part
     _agent = "course_lib.launching.agent"
 
     def __init__(self, job: dict, files: list[int]):

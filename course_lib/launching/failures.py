@@ -108,6 +108,7 @@ def settled(ends: list[RankExit]) -> bool:
 def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> LaunchError:
     """The error for a failed launch of ranks in these states, in the order of ranks."""
     end = culprit(ends)
+    assert end is not None, "no rank failed"
     stacks, gone = running_stacks(states), _gone(end, ends)
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
     if len(states) == 1:

@@ -56,7 +56,8 @@ def serve_jobs(control: socket.socket, owner: int, *, preload=()) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     linux.adopt_orphans()  # of a child that is killed
     children, owner = {}, os.pidfd_open(owner)
-    pieces, patience = prepare(preload), 0
+    pieces = prepare(preload)
+    patience: float | None = 0
     while True:
         busy, _, _ = select.select([control, owner, *children], [], [], patience)
         for ended in children.keys() & set(busy):
@@ -155,7 +156,7 @@ def _complete() -> None:
 
     # torch.manual_seed shows the lines from which it was called
     for name in sys.modules.keys() & _ON_THE_STACK:
-        linecache.getlines(sys.modules[name].__file__)
+        linecache.getlines(sys.modules[name].__file__ or "")
     for use in (data.digits, _step, _forget_rules):
         with suppress(Exception):  # a rank that needs it will say what is wrong
             use()

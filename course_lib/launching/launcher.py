@@ -7,6 +7,7 @@ import socket
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -35,7 +36,14 @@ _MOST = 3  # times its limit a launch may take on a busy machine
 
 
 def launch(
-    fn, /, *args, world_size=None, trace=False, timeout=None, nodes=None, **kwargs
+    fn: Callable,
+    /,
+    *args,
+    world_size: int | None = None,
+    trace: bool | range = False,
+    timeout: float | None = None,
+    nodes: int | None = None,
+    **kwargs,
 ) -> Results:
     """Run `fn(rank, world_size, *args, **kwargs)` in `world_size` fresh processes.
 

@@ -77,9 +77,9 @@ _START = f"import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); {client
 
 def main(place: str, files: str) -> None:
     """Be one rank in this new process."""
-    *files, alive = json.loads(files)
+    *numbers, alive = json.loads(files)
     _end_with_notebook(alive)
-    rank_process.main(rank_process.Place(**json.loads(place)), tuple(files))
+    rank_process.main(rank_process.Place(**json.loads(place)), tuple(numbers))
 
 
 def _end_with_notebook(alive):

@@ -7,6 +7,7 @@ import math
 import numbers
 import re
 from pathlib import Path
+from typing import Any
 
 from course_lib.display import in_notebook
 from course_lib.errors import UsageError
@@ -48,7 +49,7 @@ class Guess:
         self.options = {self.text(option): option for option in options}
         _refuse(self, options)
         self.choice = self._earlier()
-        self._buttons = None
+        self._buttons: Any = None  # made with ipywidgets, where these are
 
     def text(self, value) -> str:
         """A value as its button shows it: `2 MB`, `yes`."""
@@ -248,6 +249,6 @@ def read_sentences(lesson: str) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#",), interpolation=None
     )
-    parser.optionxform = str
+    parser.optionxform = str  # type: ignore[assignment]  # as configparser's page has it
     parser.read(SENTENCES / f"{lesson}.ini", encoding="utf-8")
     return parser

@@ -18,8 +18,16 @@ from pathlib import Path
 
 from course_lib.system import host
 
-_FIELDS = ("index", "uuid", "name", "memory.total", "memory.used")
-_FIELDS += ("utilization.gpu", "compute_mode", "mig.mode.current")
+_FIELDS = (
+    "index",
+    "uuid",
+    "name",
+    "memory.total",
+    "memory.used",
+    "utilization.gpu",
+    "compute_mode",
+    "mig.mode.current",
+)
 _MIG = re.compile(r"^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (\S+?)\)", re.M)
 _OWNER = re.compile(r"^GPU (\d+): ", re.M)
 _NVIDIA = "0x10de"  # of PCI; classes 0x03… are displays and accelerators for 3D
@@ -234,7 +242,9 @@ def is_outdated(build: str | None) -> bool:
     A driver runs what was built for its own major version:
     https://docs.nvidia.com/deploy/cuda-compatibility/
     """
-    driver = driver_cuda() if build else None
+    if not build:
+        return False
+    driver = driver_cuda()
     return driver is not None and driver[0] < int(build.partition(".")[0])
 
 

@@ -17,7 +17,7 @@ _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
 _NUMBERS = (1 << 22) + 1  # no process has a larger one (pid_max in man 5 proc)
-_pieces = []
+_pieces: list[bytes] = []
 
 
 def available() -> bool:
@@ -81,7 +81,8 @@ def keep_together(megabytes: int = 64) -> None:
     """
     if _pieces:
         return
-    pieces = [None] * (megabytes << 20 >> 9)  # as it grew, it would lie between them
+    # a list that grew would lie between them
+    pieces = [b""] * (megabytes << 20 >> 9)
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)
     _pieces.extend(pieces[::500])  # a piece in each part, or it would be given back
@@ -123,8 +124,9 @@ class Forks:
         if os.getppid() != self._first:
             self._noted[0] = 1
 
-    def __contains__(self, pid: int) -> bool:
-        return 0 < pid < len(self._noted) and bool(self._noted[pid])
+    def __contains__(self, pid: object) -> bool:
+        known = isinstance(pid, int) and 0 < pid < len(self._noted)
+        return known and bool(self._noted[pid])
 
     @property
     def deep(self) -> bool:

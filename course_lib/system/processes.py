@@ -144,7 +144,7 @@ class Activity(NamedTuple):
 
 def works(activity: Activity | None) -> bool:
     """True for a process that has a core, waits for one, or for a disk."""
-    return bool(activity) and activity.state in ("R", "D")
+    return activity is not None and activity.state in ("R", "D")
 
 
 def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:

@@ -68,7 +68,9 @@ def parse_range(requirements: list[str]) -> Range | None:
 
 def numbers(version: str) -> tuple[int, ...]:
     """`2.11.0a0+git` as (2, 11, 0)."""
-    return tuple(map(int, re.match(r"\d+(?:\.\d+)*", version)[0].split(".")))
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    assert release, f"{version!r} is no version"
+    return tuple(map(int, release[0].split(".")))
 
 
 def _dotted(numbers):

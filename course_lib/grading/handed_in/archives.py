@@ -94,7 +94,7 @@ def read_notebook(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
     status = os.fstat(file.fileno())
     if not members:
         return _limited(file, status.st_size, LARGEST)
-    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    key: tuple = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     archive = _opened(key, lambda: _Own(os.dup(file.fileno())))
     for member in members[:-1]:
         info = _member(archive, member)

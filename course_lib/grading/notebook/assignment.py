@@ -1,7 +1,7 @@
 """The exercise notebooks as they are handed out: their checks, and whose copy it is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -223,7 +223,7 @@ def _stage(notebook):
     return stage if isinstance(stage, str) else ""
 
 
-def choose(notebook: dict, assignments: list[Assignment]) -> Assignment:
+def choose(notebook: dict, assignments: Sequence[Assignment]) -> Assignment:
     """The exercise that a notebook is a copy of, by what is in it, not by its name.
 
     Errors: `Refused` for a notebook that is no exercise; `Absent` if its exercise is

@@ -28,10 +28,10 @@ class Merged:
         `replaced` has, for the id of a cell that must not run again, the sentence with
         which that cell raises instead.
         """
-        whole = copy.deepcopy([*self.cells, *more])
+        whole, sentences = copy.deepcopy([*self.cells, *more]), replaced or {}
         for cell in whole:
-            if cell["id"] in (replaced or {}):
-                cell["source"] = f"raise RuntimeError({replaced[cell['id']]!r})"
+            if cell["id"] in sentences:
+                cell["source"] = f"raise RuntimeError({sentences[cell['id']]!r})"
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
         about = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata}

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import distributed
 
@@ -144,17 +145,18 @@ class Remote(contextlib.AbstractContextManager):
 
         Errors: `Stopped` if this was closed meanwhile.
         """
-        about = {"learner": submission.learner, "source": submission.source}
+        about: dict[str, Any] = {"learner": submission.learner}
+        about["source"] = submission.source
         try:
             return grades.from_dict(self._sent(submission.read(), about))
         except Refused as error:
-            found = {"status": grades.REFUSED, "message": str(error)}
+            status, message = grades.REFUSED, str(error)
         except (Exception, distributed.CancelledError) as error:
             if self.closed:
                 raise Stopped from None
-            why = f"the grader could not do its work: {_reason(error)}"
-            found = {"status": grades.FAILED, "message": why}
-        return Grade(notebook="", **about, **found)
+            status = grades.FAILED
+            message = f"the grader could not do its work: {_reason(error)}"
+        return Grade(notebook="", status=status, message=message, **about)
 
     def _sent(self, *parcel):
         how = {"pure": False, "retries": _RETRIES}

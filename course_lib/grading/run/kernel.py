@@ -12,8 +12,21 @@ from course_lib.launching import client, forkserver, rank_process
 
 READY = b"ready"
 _KNOWN = {"PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "MPLBACKEND", "RES_OPTIONS"}
-_KINDS = ("LC_", "PYTHON", "OMP_", "OPENBLAS_", "MKL_", "TORCH_", "PYTORCH_", "LD_")
-_KINDS += ("CUDA", "NVIDIA", "NCCL_", "GLOO_", "COURSE_LIB_")
+_KINDS = (
+    "LC_",
+    "PYTHON",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "TORCH_",
+    "PYTORCH_",
+    "LD_",
+    "CUDA",
+    "NVIDIA",
+    "NCCL_",
+    "GLOO_",
+    "COURSE_LIB_",
+)
 
 
 def main(room: Path, *, ready: int) -> None:

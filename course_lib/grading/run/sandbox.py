@@ -71,6 +71,7 @@ class Sandbox:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        assert self._holder.stdout and self._holder.stderr
         if self._holder.stdout.read(1) != b"\n":
             reason = self._holder.stderr.read().decode(errors="replace").strip()
             self._holder.kill()
@@ -86,7 +87,8 @@ class Sandbox:
     def close(self) -> None:
         """Kill every process in it."""
         for stream in (self._holder.stdin, self._holder.stdout, self._holder.stderr):
-            stream.close()
+            if stream is not None:
+                stream.close()
         self._holder.kill()
         self._holder.wait()
 

@@ -39,7 +39,9 @@ _OPERATIONS = {
 # what a rank tells: its function runs, has returned, has raised; the failure is written
 BEGUN, LEFT, RAISED, FAILED = WORDS = b"begun", b"left", b"raised", b"failed"
 
-_socket, _rank = None, None  # file number and process; None until the launch gave one
+# file number and process; none until the launch gave one
+_socket: int | None = None
+_rank: int | None = None
 _limit = math.inf  # seconds; of the last process group
 _started = False
 _awaited = None  # the work that the main thread waits for, or words for it
@@ -76,7 +78,7 @@ def be_asked(file: int) -> None:
 def tell(line: bytes) -> None:
     """Tell the launch something unasked: one of `WORDS`, or where this rank is."""
     # a learner may have closed it, and nobody may read: it must not matter
-    if _is_rank():
+    if _socket is not None and _is_rank():
         with suppress(OSError), socket.socket(fileno=os.dup(_socket)) as link:
             link.send(line + b"\n", socket.MSG_DONTWAIT)
 
