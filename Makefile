@@ -43,7 +43,7 @@ WITHOUT_TORCH := sed -E '/^(torch|setuptools)==/d' constraints.txt
 WHERE_TORCH := 'import importlib.util as u, os; \
     print(os.path.dirname(os.path.dirname(u.find_spec("torch").origin)))'
 WHICH_TORCH := 'import importlib.metadata as m; print(m.version("torch").partition("+")[0])'
-RANGE = $$(sed -n 's/^ *"\(torch[^"]*\)",$$/\1/p' pyproject.toml)
+RANGE = $$(sed -n 's/^ *"\(torch[<>=][^"]*\)",$$/\1/p' pyproject.toml)
 NO_KEPT = TORCH=keep: $(PYTHON) has no torch. Name the Python that has it, \
     as in PYTHON=/path/to/python make $(MAKECMDGOALS) TORCH=keep
 NOT_KEPT = .venv has a torch of its own: run 'rm -rf .venv' first.

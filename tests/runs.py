@@ -51,7 +51,7 @@ _PROOF = re.compile(
             "test_vgpu_shortage.py::test_a_huge",
             "test_scenes_timeline.py::test_a_hundred_thousand",
             # what measures and tests the course
-            "test_(benchmarks|batch_size|changed|film).py",
+            "test_(benchmarks|batch_size|changed|film|types).py",
             "test_mutants.py::test_a_mutant_is_caught",
             # the doctor: new processes on machines with GPUs of no use
             "test_doctor_gpus.py::test_(the_course_goes_on|gpus_that|.*where_the_driver)",

@@ -45,7 +45,7 @@ class Panel(NamedTuple):
         return self.left + self.pitch * rank + self.pitch // 2
 
     @property
-    def wide(self) -> int:
+    def wide(self) -> float:
         """Return the width of a bar."""
         return min(self.pitch - 2, WIDEST)
 
