@@ -4,15 +4,10 @@ Launch real ranks from a cell, see what they did, check it.
 """
 
 import contextlib
+import functools
 import importlib
 import sys
 
-# the public names in teaching order, each with the module that holds it; they are
-# imported at first use, so that `import course_lib` is quick and the doctor runs
-# without torch. Editors read the same file
-with open(f"{__file__}i", encoding="utf-8") as _stub:
-    _LINES = [line.split() for line in _stub if line.startswith("from .")]
-_HOMES = {name: home[1:] for _, home, _, name, *_ in _LINES}
 # what such a name is called now, or where it is
 _RENAMED = {
     "plot_scaling": "plot_curves",
@@ -32,22 +27,36 @@ _RENAMED = {
     "LaunchTimeout": "course_lib.errors.LaunchTimeout",
     "LaunchInterrupted": "course_lib.errors.LaunchInterrupted",
 }
-__all__ = list(_HOMES)
+
+
+@functools.cache
+def _homes():
+    """The public names in teaching order, each with the module that holds it.
+
+    Each is imported at its first use, so that `import course_lib` is quick and the
+    doctor runs without torch. Editors read the same file.
+    """
+    with open(f"{__file__}i", encoding="utf-8") as stub:
+        lines = [line.split() for line in stub if line.startswith("from .")]
+    return {name: home[1:] for _, home, _, name, *_ in lines}
 
 
 def __getattr__(name):
+    if name == "__all__":
+        return list(_homes())
     if name in _RENAMED:
         from course_lib.errors import RenamedError
 
         raise RenamedError(f"{name} is now {_RENAMED[name]}")
-    if name not in _HOMES:
+    if name not in _homes():
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}")
     from course_lib.system import gpus, torch_versions
 
     with torch_versions.explained():
-        if _HOMES[name].startswith(("launching.", "exercises.", "studies.")):
+        home = _homes()[name]
+        if home.startswith(("launching.", "exercises.", "studies.")):
             _client()  # they start ranks
-        value = getattr(importlib.import_module(f"course_lib.{_HOMES[name]}"), name)
+        value = getattr(importlib.import_module(f"course_lib.{home}"), name)
         if torch := sys.modules.get("torch"):
             gpus.hide_if_outdated(torch.version.cuda)
     globals()[name] = value
@@ -55,7 +64,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_homes()})
 
 
 def _client():

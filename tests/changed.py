@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import _HOMES, scenes
+from course_lib import _homes, scenes
 from course_lib.exercises import folders
 from tests import layers
 
@@ -39,7 +39,7 @@ PLACES["templates"] = "course_lib/grading/report/templates"
 EVERYTHING = {"conftest.py", "tests/conftest.py", "pyproject.toml", "constraints.txt"}
 # packages whose names load the module that holds them: how they are called, and where
 FACES = {
-    "course_lib": ("course_lib|cl", _HOMES),
+    "course_lib": ("course_lib|cl", _homes()),
     "course_lib.scenes": ("scenes", {name: name for name in scenes.__all__}),
 }
 SCENES = "course_lib/scenes/__init__.py"
