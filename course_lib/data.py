@@ -51,7 +51,9 @@ def _table():
     """
     import numpy
 
-    home = Path(find_spec("sklearn").origin).parent
+    spec = find_spec("sklearn")
+    assert spec and spec.origin
+    home = Path(spec.origin).parent
     path = home / "datasets" / "data" / "digits.csv.gz"
     return numpy.loadtxt(path, delimiter=",", dtype=numpy.int8)
 

@@ -1,6 +1,7 @@
 """Words for figures, tables and errors: units, plurals, short forms of values."""
 
 import signal
+from collections.abc import Collection
 
 _SECONDS = ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs"))
 _TYPES = {
@@ -75,7 +76,7 @@ def rank_order(rank: int | str) -> tuple:
     return (1, name, int(index)) if index.isdigit() else (1, rank, -1)
 
 
-def ranks_named(ranks: list[int]) -> str:
+def ranks_named(ranks: Collection[int]) -> str:
     """`rank 3`, or `ranks 0, 2-5`."""
     runs = []
     for rank in sorted(ranks):

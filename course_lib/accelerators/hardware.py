@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
+from typing import NoReturn
 
 from course_lib.errors import UsageError
 
@@ -189,7 +190,7 @@ def _count(size):
     return float(match[1]) * units[unit.lower()]
 
 
-def _refuse(size, reason):
+def _refuse(size, reason) -> NoReturn:
     raise UsageError(
         f"cannot use {size!r:.40} as a size in bytes: {reason}."
         ' Give a number of bytes, 24e6, or words, "24 MB", "1.5 GB", "2 MiB".'

@@ -66,7 +66,8 @@ class Allocation:
     __slots__ = ("bytes", "freed", "kind", "taken")
 
     def __init__(self, count: int, taken: float):
-        self.bytes, self.taken, self.freed = count, taken, None
+        self.bytes, self.taken = count, taken
+        self.freed: float | None = None
         # a tensor may turn out to be a parameter or a gradient after it was made
         self.kind = "activations"
 

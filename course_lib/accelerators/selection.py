@@ -61,7 +61,7 @@ def devices(
 
 
 def _seconds(launch):
-    if isinstance(launch, Real) and 0 <= launch < math.inf:
+    if isinstance(launch, Real) and 0 <= float(launch) < math.inf:
         return float(launch)
     raise UsageError(
         f"cannot launch operators in {launch!r} seconds: expected a number, such as"

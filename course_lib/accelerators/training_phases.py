@@ -61,7 +61,8 @@ class _Calls:
     """The calls of modules and of backward that one thread is in, outermost first."""
 
     def __init__(self, phase):
-        self.phase, self.context, self.depth = phase, None, 0
+        self.phase, self.depth = phase, 0
+        self.context: Any = None
         self.thread = threading.get_ident()
 
     def enter(self, module, args=(), name="forward"):

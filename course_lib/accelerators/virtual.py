@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from typing import Any
 
 from course_lib.accelerators.clock import Clock
 from course_lib.accelerators.hardware import DataSheet, Link, find_link
@@ -53,7 +54,8 @@ class Machine:
         self.source, self.copying = "", "copy"
         self.options = None  # of cl.devices, for ranks that name these devices
         self.forked = False  # whether the devices are those of a parent process
-        self.clock = Clock((), link=None, host_link=None, launch=0.0)
+        none: Any = None  # no device, no link
+        self.clock = Clock((), link=none, host_link=none, launch=0.0)
         self.lock, self.current = threading.RLock(), Current()
         self.most, self.collected = usable_memory(), 0.0
 

@@ -50,7 +50,7 @@ def definitions(source: str, names: set[str]) -> list[ast.AST]:
 
 def _defined(node):
     """The names that a statement of a module defines."""
-    if isinstance(node, _DOCUMENTED):
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]

@@ -6,6 +6,7 @@ import re
 import string
 import sys
 from pathlib import Path
+from typing import Any
 
 from course_lib.authoring import lint, release
 from course_lib.exercises import folders
@@ -124,7 +125,7 @@ def _arguments(args):
     parser.add_argument("exercise", help="its number, as in 4.6")
     parser.add_argument("solution", type=Path, help="the notebook in solutions/")
     about = "the function that the learner writes (default: answer)"
-    how = {"type": _function, "metavar": "NAME", "default": "answer"}
+    how: dict[str, Any] = {"type": _function, "metavar": "NAME", "default": "answer"}
     parser.add_argument("--function", help=about, **how)
     for name, (usual, about) in _NUMBERS.items():
         how = {"type": _number, "metavar": "N", "default": usual}

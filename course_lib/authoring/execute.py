@@ -121,7 +121,9 @@ def _small(picture):
 
     image = Image.open(io.BytesIO(base64.b64decode(picture)))
     small = io.BytesIO()
-    image.convert("RGB").quantize(64, dither=0).save(small, "PNG", optimize=True)
+    image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+        small, "PNG", optimize=True
+    )
     return base64.b64encode(small.getvalue()).decode()
 
 

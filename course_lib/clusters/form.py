@@ -60,8 +60,8 @@ def _box():
         fields[name] = ipywidgets.BoundedIntText(
             value, min=least, max=most, description=label, **look
         )
-    for name, label, value in _TEXTS:
-        fields[name] = ipywidgets.Text(value, description=label, **look)
+    for name, label, text in _TEXTS:
+        fields[name] = ipywidgets.Text(text, description=label, **look)
         fields[name].continuous_update = False
     shown = ipywidgets.HTML()
 

@@ -4,6 +4,7 @@ import linecache
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from course_lib.accelerators import missing
@@ -90,13 +91,13 @@ def _tells_of_loss(kind, text):
     return kind in _LOST and any(phrase in text for phrase in _SYMPTOMS)
 
 
-def culprit(ends: list[RankExit]) -> RankExit | None:
+def culprit(ends: Collection[RankExit]) -> RankExit | None:
     """The rank that failed first and not because of another; None if all returned."""
     failed = [end for end in ends if end.failed]
     return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
 
 
-def settled(ends: list[RankExit]) -> bool:
+def settled(ends: Collection[RankExit]) -> bool:
     """True once the failures so far explain themselves without waiting for more."""
     first = culprit(ends)
     # a rank that lost its peer: the peer's own end, a clean return too, explains it

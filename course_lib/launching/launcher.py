@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -110,7 +111,8 @@ class _Launch:
     def __init__(self, request, *, quiet, tick):
         self.request, self.quiet, self.tick = request, quiet, tick
         self.name, self.world_size = request.name, request.world_size
-        self.ends, self.host, self.places, self.agents = {}, None, {}, ()
+        self.ends, self.places, self.agents = {}, {}, ()
+        self.host: Any = None  # of the launch, from server.py
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
         self.watchdog = Watchdog(lambda: self._step(0.01))
@@ -297,7 +299,9 @@ class _Launch:
             return None
         from course_lib.tracing.merge import merge
 
-        events = {rank: record["events"] for rank, record in enumerate(records)}
+        events: dict[int | str, Any] = {
+            rank: record["events"] for rank, record in enumerate(records)
+        }
         return merge(events, f"measured: {self.title}{disturbed}")
 
     def close(self):

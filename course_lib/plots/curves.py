@@ -1,7 +1,7 @@
 """The figure of curves: lines with bands, dashed references, and points."""
 
 from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
@@ -13,7 +13,7 @@ from course_lib.plots import figure
 from course_lib.text import listed, size
 
 _FEW = 20  # values up to which each is marked
-_MIDDLES = {"mean": np.mean, "median": np.median}
+_MIDDLES: dict[str, Any] = {"mean": np.mean, "median": np.median}
 _MARKS = (("x", 9), ("o", 14), ("D", 9))  # with their size in points
 _WIDE = 340  # points that an axis has for its labels
 

@@ -3,6 +3,7 @@
 import functools
 import html
 import textwrap
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,12 +43,13 @@ def styled(plot):
     def wrapper(*args, **kwargs):
         # not rc_context, which would undo the interactive mode that a notebook's
         # backend switches on while the first figure is made
-        before = {name: plt.rcParams[name] for name in _STYLE}
-        plt.rcParams.update(_STYLE)
+        settings: Any = plt.rcParams
+        before = {name: settings[name] for name in _STYLE}
+        settings.update(_STYLE)
         try:
             return plot(*args, **kwargs)
         finally:
-            plt.rcParams.update(before)
+            settings.update(before)
 
     return wrapper
 

@@ -133,7 +133,7 @@ def kind_handles(bytes_by_kind):
 def _title(memory):
     """Who holds how much, and of what kind the fullest device holds most."""
     totals = {device: memory.total(device) for device in memory.held}
-    most = max(totals, key=totals.get)
+    most = max(totals, key=totals.__getitem__)
     if not totals[most]:
         return f"{listed(totals)} {'hold' if len(totals) > 1 else 'holds'} nothing"
     kind, share = largest_kind(memory.held[most])

@@ -23,7 +23,7 @@ def plot_memory_over_time(trace, *, ax=None):
             "a step on devices of devices(n), inside `with cl.trace() as trace:`."
         )
     start, stop, levels = _levels(trace)
-    peaks = {device: _peak(*levels[device], start) for device in levels}
+    peaks = {d: _peak(times, held, start) for d, (times, held) in levels.items()}
     fullest = max(peaks, key=lambda device: peaks[device][0])
     times, held = levels[fullest]
     highest = peaks[fullest][0] or 1

@@ -90,9 +90,9 @@ def _fill(ax, counts, *, row, color):
         edges = np.arange(1, counts.shape[1]) - 0.5
         ax.vlines(edges, row - 0.45, row + 0.45, color="white", linewidth=1)
         for sample in np.flatnonzero(counts[row]):
-            corner, style = (sample - 0.5, row - 0.43), {"fill": False, "lw": 0.8}
-            style |= {"ec": edge(color), "clip_on": False, "zorder": 2.5}
-            ax.add_patch(Rectangle(corner, 1, 0.86, **style))
+            frame = Rectangle((sample - 0.5, row - 0.43), 1, 0.86, fill=False, lw=0.8)
+            frame.set(ec=edge(color), clip_on=False, zorder=2.5)
+            ax.add_patch(frame)
 
 
 def _mark(ax, counts, noun):

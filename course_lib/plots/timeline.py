@@ -84,7 +84,7 @@ def _bars(ax, trace, scale):
     right, bottom = left + width, top + lane
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
     colors = [ROLE_COLORS[role(event.kind, event.name)] for event in events]
-    bars = PolyCollection(np.array(corners).transpose(2, 0, 1), facecolors=colors)
+    bars = PolyCollection(list(np.array(corners).transpose(2, 0, 1)), facecolors=colors)
     # an edge parts neighbours of one colour, but would wipe out a thin bar
     thickness = 0.8 * np.clip((width * wide - _THIN) / 8, 0, 1)
     bars.set(edgecolors=[edge(color) for color in colors], linewidths=thickness)

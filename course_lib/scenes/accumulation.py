@@ -21,7 +21,7 @@ class Sharing(NamedTuple):
     """Gradients of micro-batches, the ranks that share them, when they all-reduce."""
 
     gradients: list
-    size: int
+    size: float
     ranks: int
     no_sync: bool
 

@@ -223,7 +223,8 @@ def _chunks(grid, cells, flights):
     for rank in range(grid.plan.ranks):
         for row in range(grid.plan.chunks):
             if (rank, row) not in rows:
-                yield Item(f"place {rank} {row}", *grid.place(rank, row), "place")
+                x, y, w, h = grid.place(rank, row)
+                yield Item(f"place {rank} {row}", x, y, w, h, "place")
     for place, pieces in cells.items():
         yield from grid.pieces(place, pieces)
     for move, chunk, pieces, copied in flights:

@@ -249,10 +249,12 @@ class _Places:
         yield label("start", (0, _TOP + 6), "0 s")
         yield label("stop", (0, _TOP + _HIGH - 6), f"{_HIGH / self.scale:.2g} s")
         for number, process in enumerate(self.processes):
-            x, size = self._x(process), (self.width - 10, _TOP + _HIGH + 6 - _COLUMN)
-            name = cut(_name(process), size[0])
-            yield Item(f"column {number}", x, _COLUMN, *size, "box", name)
-            yield Item(f"hand {number}", *self._hand(process), *_CARD, "place")
+            x, wide = self._x(process), self.width - 10
+            high = _TOP + _HIGH + 6 - _COLUMN
+            name = cut(_name(process), wide)
+            yield Item(f"column {number}", x, _COLUMN, wide, high, "box", name)
+            x, y = self._hand(process)
+            yield Item(f"hand {number}", x, y, *_CARD, "place")
 
     def _hand(self, process):
         return self._x(process) + (self.width - 10 - _CARD[0]) / 2, _COLUMN + 24

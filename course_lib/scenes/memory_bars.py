@@ -174,7 +174,7 @@ def _items(placement, scale, kinds):
 
 
 def _bar(gpu, y, held, *, scale):
-    x = _LEFT
+    x = float(_LEFT)
     for kind, count in held.items():
         wide, text = count * scale, size(count)
         text = fitting(text, wide)
@@ -185,7 +185,7 @@ def _bar(gpu, y, held, *, scale):
 
 
 def _legend():
-    x = _LEFT
+    x = float(_LEFT)
     for kind in KINDS:
         yield Item(f"sign {kind}", x, _LEGEND, 14, 14, class_name(kind))
         yield label(f"kind {kind}", (x + 20, _LEGEND + 7), kind)

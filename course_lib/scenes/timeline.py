@@ -150,7 +150,7 @@ def _names(rows, unit):
 def _legend(bars):
     """A swatch and a name for each role that occurs."""
     roles = {bar.role for row in bars.values() for bar in row}
-    x = _LEFT
+    x = float(_LEFT)
     for name in ROLE_COLORS:
         if name in roles:
             yield Item(f"swatch {name}", x, 5, 11, 11, class_name(name))

@@ -125,8 +125,9 @@ class Forks:
             self._noted[0] = 1
 
     def __contains__(self, pid: object) -> bool:
-        known = isinstance(pid, int) and 0 < pid < len(self._noted)
-        return known and bool(self._noted[pid])
+        if not isinstance(pid, int) or not 0 < pid < len(self._noted):
+            return False
+        return bool(self._noted[pid])
 
     @property
     def deep(self) -> bool:

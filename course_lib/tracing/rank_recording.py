@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from operator import attrgetter
+from typing import Any
 
 import torch
 from torch.autograd import _profiler_enabled
@@ -82,8 +83,9 @@ class Recording:
         self.cuda, self.limit, self.wanted = cuda, limit, steps
         self.events: tuple[Mark, ...] = ()
         self.phases, self.steps = [], []
-        self.since: int | None = None
-        self.until: int | None = None
+        # None before it began or ended; then the time in nanoseconds
+        self.since: Any = None
+        self.until: Any = None
         # name and time of these marks
         self.begin: tuple[str, int] | None = None
         self.cut: tuple[str, int] | None = None
@@ -119,7 +121,6 @@ class Recording:
         ops = list(profiler.read_ops(events, cuda=self.cuda))
         spans = self.phases + profiler.noted_phases(op for op in ops if op.note)
         now = self.cut[1] if self.cut else self.until
-        assert self.since is not None and now is not None  # both, once it was halted
         calls = flight_recorder.read(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended

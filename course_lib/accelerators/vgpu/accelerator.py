@@ -149,7 +149,7 @@ def _indexed(original):
     def called(*args, **kwargs):
         # without a number PyTorch takes device 0, and most often that is right
         if machine.current.index:
-            args = [_numbered(value) for value in args]
+            args = tuple(_numbered(value) for value in args)
             kwargs = {key: _numbered(value) for key, value in kwargs.items()}
         return original(*args, **kwargs)
 

@@ -7,6 +7,7 @@ import functools
 import os
 import threading
 import traceback
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -47,9 +48,10 @@ class Guard(torch._C._acc.DeviceGuard):
 
 def _taken():
     """The error that was fetched, as Python would have raised it."""
-    kind, value, trace = (
+    fetched: Any = (
         ctypes.cast(end, ctypes.py_object).value if end else None for end in _ends
     )
+    kind, value, trace = fetched
     for end in filter(None, _ends):
         ctypes.pythonapi.Py_DecRef(ctypes.cast(end, ctypes.py_object))
     if not isinstance(value, kind):

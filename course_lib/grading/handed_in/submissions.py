@@ -160,7 +160,7 @@ def _below(path):
 
 
 def _in_folder(place):
-    waiting = [()]
+    waiting: list[tuple] = [()]
     while waiting:  # a recursion would end at a thousand folders in each other
         parts = waiting.pop()
         here = place._replace(folders=parts)

@@ -214,7 +214,8 @@ def _refuse_vague(cell):
     name, points = grader.get("grade_id"), grader.get("points")
     if not isinstance(name, str) or not name:
         raise ValueError("a check has no grade_id in its nbgrader metadata")
-    if type(points) not in (int, float) or not 0 <= points < float("inf"):
+    number = points if type(points) in (int, float) else None
+    if number is None or not 0 <= number < float("inf"):
         raise ValueError(f"{name} has {points!r} points, a number is expected")
 
 

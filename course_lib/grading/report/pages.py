@@ -54,6 +54,7 @@ def write_pages(grades: Sequence[Grade], folder: Path) -> Path:
 
 
 def _is_ours(path):
+    assert _templates.loader is not None
     head, _, _ = _templates.loader.get_source(_templates, "head.html")
     if path.is_symlink() or not path.is_file():
         return False

@@ -173,7 +173,7 @@ def _who(grade, ambiguous):
 
 def _marks(grade, ids):
     outcomes = {task.id: task.outcome for task in summary.scored_tasks(grade)}
-    row = [outcomes.get(exercise) for exercise in ids]
+    row = [outcomes.get(exercise, "") for exercise in ids]
     return [
         Text(summary.MARKS.get(outcome, " "), style=_STYLES.get(outcome, ""))
         for outcome in row

@@ -215,7 +215,8 @@ class _Seat(distributed.WorkerPlugin):
 
     def setup(self, worker):
         self.where, self.lock = f"the worker at {worker.address}", threading.Lock()
-        self.grader, self.closed = None, False
+        self.grader: Any = None  # opened with the first notebook
+        self.closed = False
 
     def grade(self, submission):
         """The grade as plain data."""
@@ -241,4 +242,5 @@ class _Seat(distributed.WorkerPlugin):
 
 def _grade(run, data, about):
     submission = SimpleNamespace(read=lambda: data, **about)
-    return distributed.get_worker().plugins[run].grade(submission)
+    plugin: Any = distributed.get_worker().plugins[run]
+    return plugin.grade(submission)

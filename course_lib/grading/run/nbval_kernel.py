@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import time
+from typing import Any
 
 import zmq
 from jupyter_client import BlockingKernelClient
@@ -36,7 +37,8 @@ class Supervised(RunningKernel):
     def __init__(self, pid, job):
         self.pid, self.end = pid, os.pidfd_open(pid)
         self.most = job["output"]
-        self.shown, self.dropped, self.replied = 0, 0, None
+        self.shown, self.dropped = 0, 0
+        self.replied: Any = None
         self.waiting = collections.deque()
         self.kc = BlockingKernelClient(connection_file=job["connection"])
         self.kc.load_connection_file()
@@ -79,7 +81,7 @@ class Supervised(RunningKernel):
                 raise queue.Empty
             if stream == "iopub" and self.replied:
                 left = min(left, _SILENCE)
-            ready = dict(self.poller.poll(max(0, left) * 1000))
+            ready = dict(self.poller.poll(int(max(0, left) * 1000)))
             if self.kc.iopub_channel.socket in ready:
                 self._keep(self.kc.iopub_channel.get_msg(timeout=0))
             elif self.kc.shell_channel.socket in ready:

@@ -4,6 +4,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import nbval.plugin
 import pytest
@@ -69,7 +70,8 @@ class CellReporter:
 
     def __init__(self, link, job, kernel):
         self.link, self.job, self.pid = link, job, kernel
-        self.kernel, self.began, self.last = None, 0.0, None
+        self.kernel: Any = None  # a `Supervised`, once the cells begin
+        self.began, self.last = 0.0, None
 
     def connect(self, *_, **__):
         """The kernel that is there already, instead of one that nbval would start."""

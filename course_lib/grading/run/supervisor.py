@@ -11,6 +11,7 @@ import select
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.connect import write_connection_file
 
@@ -84,7 +85,9 @@ class _Run:
     def _start_kernel(self):
         """The process id of a kernel that is ready."""
         folder = self.room / "sockets"
-        ports = {f"{name}_port": n for n, name in enumerate(_CHANNELS, start=1)}
+        ports: dict[str, Any] = {
+            f"{name}_port": n for n, name in enumerate(_CHANNELS, start=1)
+        }
         # sockets with names in a folder, since the sandbox has a network of its own
         file, _ = write_connection_file(
             str(folder / "kernel.json"),

@@ -86,7 +86,8 @@ def main(control: str, owner: str, folder: str) -> None:
 def _import_needed():
     forkserver.before_imports()
     # half of nbformat's import, and nothing in a notebook needs it
-    sys.modules.setdefault("rfc3987_syntax", None)
+    modules: dict = sys.modules
+    modules.setdefault("rfc3987_syntax", None)
     for name in NEEDED:
         importlib.import_module(name)
     # the schema is compiled by the first notebook that is read

@@ -193,7 +193,7 @@ class Watchdog:
         activities = list(map(processes.activity, pids.values()))
         if families and not any(map(processes.works, activities)):
             forked = processes.families(pids.values())
-            activities = map(processes.together, activities, forked)
+            activities = list(map(processes.together, activities, forked))
         return dict(zip(pids, activities))
 
     def _ask(self, probes):

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from course_lib.stacks import Frame
 from course_lib.tracing import flight_recorder
@@ -113,7 +113,8 @@ def awaits(work):
 def _answer():
     # the launch may be over, or the learner have closed all files; and whatever goes
     # wrong here must not stand in the learner's output
-    with suppress(Exception), socket.socket(fileno=os.dup(_socket)) as link:
+    number = -1 if _socket is None else _socket
+    with suppress(Exception), socket.socket(fileno=os.dup(number)) as link:
         link.sendall(b"\n")  # from now on there are answers
         while link.recv(1):
             link.sendall(_encoded(_stacks(), _calls()) + b"\n")
@@ -150,7 +151,8 @@ def _operation(work):
 
 def _error():
     """The exception that the main thread is handling, in one line."""
-    error = sys._current_exceptions().get(threading.main_thread().ident)
+    main = threading.main_thread().ident
+    error: Any = sys._current_exceptions().get(main) if main else None
     error = error[1] if isinstance(error, tuple) else error  # a tuple before 3.12
     return f"{type(error).__qualname__}: {error}"[:200] if error else ""
 

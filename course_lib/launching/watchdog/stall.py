@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
@@ -85,7 +86,9 @@ class Watch:
 
     def __init__(self):
         self._looks = Looks()
-        self._since = self._stopped = None  # at rest, a rank stopped, without a break
+        # at rest, a rank stopped, without a break
+        self._since: Any = None
+        self._stopped: Any = None
         self._asked, self._states = 0.0, None  # the last answers
 
     def look(self, activities: dict, now: float) -> bool:
