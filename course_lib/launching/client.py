@@ -224,8 +224,11 @@ class NodesHost(ForkedHost):
     def __init__(self, job: dict, files: list[int]):
         nodes = job.pop("nodes")
         shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
-        how = {"named": self.named, "patience": self.patience}
-        how["gpus"] = gpus_of_nodes(shares)
+        how = {
+            "named": self.named,
+            "patience": self.patience,
+            "gpus": gpus_of_nodes(shares),
+        }
         # by the first rank of the node
         self._logs = {sum(shares[:node]): _log() for node in range(nodes)}
         super().__init__({**job, **how, "shares": shares}, files)

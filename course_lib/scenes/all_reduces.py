@@ -27,7 +27,10 @@ def all_reduces(*, ranks=(8, 4)) -> Scene:
 
     Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
-    options = {"ranks": checked_ranks(ranks), "messages": ["small", "large"]}
+    options: dict[str, list] = {
+        "ranks": checked_ranks(ranks),
+        "messages": ["small", "large"],
+    }
     plans = {
         (count, kind): [_plan(name, count, kind) for name in ALL_REDUCES]
         for count in options["ranks"]

@@ -50,7 +50,10 @@ def collective(*, ranks=4) -> Scene:
 
     Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
-    options = {"collective": [*COLLECTIVES], "ranks": checked_ranks(ranks)}
+    options: dict[str, list] = {
+        "collective": [*COLLECTIVES],
+        "ranks": checked_ranks(ranks),
+    }
     schedules = {
         (name, count): make(count)
         for name, make in COLLECTIVES.items()

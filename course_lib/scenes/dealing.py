@@ -21,7 +21,7 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
 
     Errors: `UsageError` for what is no such value, or an empty list.
     """
-    options = {
+    options: dict[str, list] = {
         "samples": whole_numbers("samples", samples, most=_MOST_SAMPLES),
         "ranks": whole_numbers("ranks", ranks, most=_MOST_RANKS),
         "shuffle": switches("shuffle", shuffle),
@@ -100,8 +100,8 @@ def _items(order, dealt, ranks):
         if again:
             name, role = f"again {number}", f"{role} again"
             tip += ", which another rank reads, too"
-        place = _LEFT + turn * (wide + _GAP), _row(rank)
-        yield Item(name, *place, wide, _CARD, role, str(sample), tip)
+        left, top = _LEFT + turn * (wide + _GAP), _row(rank)
+        yield Item(name, left, top, wide, _CARD, role, str(sample), tip)
 
 
 def _row(rank):

@@ -150,7 +150,8 @@ def _addition(event):
             "the name of an addition is what was read and written, such as '0 → 1': "
             f"found {event.name!r:.60}"
         )
-    return Addition(event.rank, *map(float, numbers.groups()), event.start, event.stop)
+    read, written = map(float, numbers.groups())
+    return Addition(event.rank, read, written, event.start, event.stop)
 
 
 def _moments(accesses, processes):

@@ -82,7 +82,7 @@ def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
         real_number(name, value, least=1)
     whole_numbers("batch", batch, most=10**18)
     real_number("capacity", capacity, least=1)
-    switches = {
+    switches: dict[str, list] = {
         "GPUs": [1, 2, 4],
         "each holds": [*_HOLDS.values()],
         "micro-batch": [max(1, batch // part) for part in (1, 4, 16, 64)],
