@@ -55,7 +55,7 @@ def test_names_of_code_look_like_code():
 def sentences(tmp_path, monkeypatch):
     """Two sections of sentences: a count, and a measured time."""
     monkeypatch.setattr(guessing, "SENTENCES", tmp_path)
-    guessing.read.cache_clear()
+    guessing.read_sentences.cache_clear()
     text = """[t-lines]
 decided by = each runs
 4 = Four is
@@ -70,7 +70,7 @@ disturbed = A busy core
 """
     (tmp_path / "t.ini").write_text(text)
     yield
-    guessing.read.cache_clear()
+    guessing.read_sentences.cache_clear()
 
 
 def test_a_wrong_guess_gets_the_sentence_of_that_mistake(sentences):

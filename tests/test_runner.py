@@ -99,7 +99,8 @@ def test_a_colour_counts_where_it_is_used():
         ("cl.plot_bars({})", "bars.py figure.py"),
         (
             "scenes.dealing(samples=4)",
-            "items.css items.py samplers.py scene.css scene.js scene.py svg.py",
+            "arguments.py dealing.py items.css items.py scene.css scene.js scene.py"
+            " svg.py",
         ),
     ],
 )
@@ -108,8 +109,13 @@ def test_what_draws_a_figure_is_what_its_code_names_and_what_that_imports(cell, 
 
 
 def test_a_scene_of_a_trace_is_drawn_by_the_plot_of_it_too():
-    names = [path.name for path in drawing.sources("scenes.timeline(run.trace)")]
-    assert {"traces.py", "timeline.py", "bars.py"} < {*names}
+    paths = drawing.sources("scenes.timeline(run.trace)")
+    names = {f"{path.parent.name}/{path.name}" for path in paths}
+    assert {
+        "plots/timeline.py",
+        "scenes/timeline.py",
+        "scenes/timeline_bars.py",
+    } < names
 
 
 def test_a_failing_cell_is_reported_and_nothing_is_saved(tmp_path, capsys):

@@ -1,7 +1,6 @@
 """The messages that the ranks of a launch sent, round by round."""
 
 from collections import Counter, defaultdict
-from fractions import Fraction
 
 from course_lib.errors import UsageError
 from course_lib.scenes.arguments import real_number
@@ -63,15 +62,15 @@ def _played(meter, ranks, tensor):
         every[message.source] += message.bytes
     unlisted = getattr(meter, "more", ())
     every += Counter({rank: count for rank, (_, count) in enumerate(unlisted)})
-    bill: dict[int, Fraction | int] = Counter()
+    bill: Counter[int] = Counter()
     yield f"{many(ranks, 'rank')}, and nothing is sent yet.", _step(bill, ranks)
     for number in sorted(rounds)[:_MOST]:
         moves = [
             Sent(source, target, count)
             for (source, target), count in rounds[number].items()
         ]
-        for move in moves:
-            bill[move.source] += move.amount
+        for (source, _), count in rounds[number].items():
+            bill[source] += count
         yield f"Round {number}: {_what(moves, ranks)}.", _step(bill, ranks, moves)
     step = _step(every, ranks)
     rest = "" if bill == every else "The rest is not shown one by one. "
