@@ -1,6 +1,8 @@
 """What a machine with a GPU is asked: its parts, without one."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from benchmarks.gpu import ranks
 from benchmarks.gpu.__main__ import _MOST, PARTS, main
 from benchmarks.gpu.tests import files
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_part_that_was_not_reached_is_named(tmp_path, capsys):
@@ -58,3 +62,12 @@ def test_several_gpus_are_asked_what_one_cannot_say():
     assert not one & {name for name, *_ in more}
     assert {world_size for _, _, world_size, _ in more} == {2, 4, 8}
     assert {fn.__name__ for _, fn, *_ in more} == {"nccl", "trained", "between_gpus"}
+
+
+def test_tests_are_collected_where_no_tool_of_this_house_is_installed():
+    # a machine with a GPU that is lent has PyTorch and pytest, and no network
+    tools = ["grimp", "importlinter", "mypy", "ruff", "nbgrader", "playwright"]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({tools})); import tests.conftest"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
