@@ -114,7 +114,7 @@ def folder(exercise: str) -> Path:
 
 def _exercise(path):
     """The exercise of a file in its `right/` or `wrong/`."""
-    return path.parents[1].name[1:].replace("_", ".")
+    return folders.exercise_of(path.parents[1].name)
 
 
 def _place(path):

@@ -16,10 +16,9 @@ _NAME = re.compile(r"e(\d+)_(\d+)([a-z]?)")
 
 def found() -> dict[str, Path]:
     """Return the folder of each exercise by its id, in order: 9.2 before 10.1."""
-    matches = map(_NAME.fullmatch, (path.name for path in HERE.iterdir()))
-    keys = sorted((int(m[1]), int(m[2]), m[3]) for m in matches if m)
-    numbers = [f"{stage}.{number}{letter}" for stage, number, letter in keys]
-    return {number: folder(number) for number in numbers}
+    matches = filter(None, (_NAME.fullmatch(path.name) for path in HERE.iterdir()))
+    ordered = sorted(matches, key=lambda m: (int(m[1]), int(m[2]), m[3]))
+    return {exercise_of(match[0]): HERE / match[0] for match in ordered}
 
 
 def folder(exercise: str) -> Path:
@@ -30,6 +29,11 @@ def folder(exercise: str) -> Path:
 def name(exercise: str) -> str:
     """Return the name of the folder of an exercise: `e4_1` for 4.1."""
     return f"e{exercise.replace('.', '_')}"
+
+
+def exercise_of(name: str) -> str:
+    """Return the exercise whose folder has this name: 4.1 for `e4_1`."""
+    return name[1:].replace("_", ".")
 
 
 def module(exercise: str, part: str) -> str:
