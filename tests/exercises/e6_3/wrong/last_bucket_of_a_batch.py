@@ -12,11 +12,13 @@ def noise_scale(rank, world_size, model, batches):
 
     model.register_comm_hook(None, hook)
     norms = torch.zeros(2)
+    averages = []
     for images, labels in batches:
         model.zero_grad()
         cross_entropy(model(images), labels).backward()
         norms[0] += local["norm"].cpu()
-        norms[1] += sum(p.grad.square().sum().cpu() for p in model.parameters())
+        averages.append(sum(p.grad.square().sum().cpu() for p in model.parameters()))
+    norms[1] = sum(averages)
     norms = norms.to(images.device)
     dist.all_reduce(norms)
     small, big = (norms / (world_size * len(batches))).tolist()

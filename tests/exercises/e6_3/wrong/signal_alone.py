@@ -1,6 +1,7 @@
 # mistake: This is |G|² alone. It belongs below tr(Σ).
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
+    averages = []
 
     def hook(state, bucket):
         norms[0] += bucket.buffer().square().sum().cpu()
@@ -8,7 +9,7 @@ def noise_scale(rank, world_size, model, batches):
         future = dist.all_reduce(mean, async_op=True).get_future()
 
         def finish(future):
-            norms[1] += mean.square().sum().cpu()
+            averages.append(mean.square().sum().cpu())
             return mean
 
         return future.then(finish)
@@ -17,6 +18,7 @@ def noise_scale(rank, world_size, model, batches):
     for images, labels in batches:
         model.zero_grad()
         cross_entropy(model(images), labels).backward()
+    norms[1] = sum(averages)
     norms = norms.to(images.device)
     dist.all_reduce(norms)
     small, big = (norms / (world_size * len(batches))).tolist()
