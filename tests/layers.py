@@ -48,7 +48,8 @@ def imported(text: str) -> set[str]:
 
 
 @functools.cache
-def _graph():
+def graph():
+    """Who imports whom, as import-linter reads it."""
     import grimp  # not on every machine on which tests are collected
 
     return grimp.build_graph("course_lib", cache_dir=None)
@@ -57,7 +58,7 @@ def _graph():
 def units(folder: str) -> dict[str, list[str]]:
     """For each module and folder in a folder those beside it that it imports."""
     inside, above = (
-        copy.deepcopy(_graph()),
+        copy.deepcopy(graph()),
         ".".join(filter(None, [PACKAGE.name, folder])),
     )
     names = sorted(inside.find_children(above))

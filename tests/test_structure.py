@@ -26,7 +26,13 @@ SYMBOLS = {"n", "p", "m", "x", "y", "_"}
 def test_imports_run_one_way(capsys):
     # what is broken, and in which line, is printed
     assert cli.lint_imports(str(layers.SETTINGS), no_cache=True, no_logo=True) == 0
-    assert "3 kept" in capsys.readouterr().out
+    assert "4 kept" in capsys.readouterr().out
+
+
+def test_what_reads_the_imports_sees_each_module():
+    # it passes over a folder without __init__.py
+    seen = layers.graph().modules
+    assert seen == {f"course_lib.{name}".rstrip(".") for name in MODULES}
 
 
 def test_a_class_name_occurs_once_in_the_package():

@@ -116,6 +116,7 @@ def _write_folder(given):
     root = given.solution.absolute().parent.parent
     folder = root / _PACKAGE / folders.name(given.exercise)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "__init__.py").touch()  # without it, no tool sees the modules
     for name in ("observe.py", "judge.py", "texts.ini"):
         (folder / name).write_text(_text(name, given), encoding="utf-8")
 
