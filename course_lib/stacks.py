@@ -7,7 +7,8 @@ import sys
 import sysconfig
 from typing import NamedTuple
 
-_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+# of a traceback, and of what faulthandler dumps
+_LINE = re.compile(r'^  File "(.*)", line (\d+),? in (.*)$', re.MULTILINE)
 
 
 class Frame(NamedTuple):
@@ -67,28 +68,27 @@ def source(frame: Frame, around: int = 1) -> list[str]:
 
 
 def show_stack(frames: list[Frame]) -> list[str]:
-    """The learner's lines of a stack with source, outermost first, the rest folded."""
-    learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    """Return the learner's last lines of a stack with source, outermost first."""
     # a function that calls itself stands there once
-    latest = list(dict.fromkeys(frames[number] for number in learners))[-3:]
+    latest = list(dict.fromkeys(filter(is_learners, frames)))[-3:]
     lines = []
     for frame in latest:
-        times = sum(frames[number] == frame for number in learners)
+        times = frames.count(frame)
         again = f" ({times} times)" if times > 1 else ""
         lines += [f"  {place(frame)}{again}", *source(frame)]
-    inner = frames[learners[-1] + 1 :] if learners else frames
-    if inner:
-        last = inner[-1]
-        folded = (
-            f"{len(inner)} more in libraries"
-            if len(inner) > 1
-            else "1 more in a library"
-        )
-        lines.append(
-            f"  ({folded}, the last in {last.function},"
-            f" {os.path.basename(last.file)}:{last.line})"
-        )
     return lines
+
+
+def show_folded(frames: list[Frame]) -> str:
+    """Return the line on the frames after the learner's last, or "" without any."""
+    learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    inner = frames[learners[-1] + 1 :] if learners else frames
+    if not inner:
+        return ""
+    last, count = inner[-1], len(inner)
+    folded = f"{count} more in libraries" if count > 1 else "1 more in a library"
+    place = f"{last.function}, {os.path.basename(last.file)}:{last.line}"
+    return f"  ({folded}, the last in {place})"
 
 
 def whereabouts(frames: list[Frame]) -> str:
@@ -113,6 +113,11 @@ def parse_dump(text: str) -> list[list[Frame]]:
         elif "most recent call first" in line:
             stacks.append([])
     return [_inside(stack) for stack in stacks]
+
+
+def parse_tracebacks(text: str) -> list[Frame]:
+    """Return the frames of all tracebacks in a text, in its order."""
+    return [Frame(file, int(line), name) for file, line, name in _LINE.findall(text)]
 
 
 def main_stack(stacks: list[list[Frame]]) -> list[Frame]:

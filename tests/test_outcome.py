@@ -133,6 +133,29 @@ def test_sys_exit_zero_before_returning_is_a_failure():
     assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
 
 
+def test_an_error_has_the_parts_of_its_message():
+    library = (threading.__file__, 9, "run")
+    end = raised(0, 1.0, text="oops\nmore", frames=[("train.py", 7, "train"), library])
+    places = ("train.py", 7, "train"), ("train.py", 9, "<lambda>"), library
+    texts = (f'  File "{file}", line {line}, in {name}' for file, line, name in places)
+    found = error(replace(end, record=end.record | {"details": "\n".join(texts)}))
+    assert found.what == "raised ValueError: oops\nmore" and found.text == "oops\nmore"
+    assert found.own == (
+        Frame("train.py", 7, "train"),
+        Frame("train.py", 9, "<lambda>"),
+    )
+    assert found.raiser == "train" and found.kind == "ValueError" and found.rank == 0
+    assert str(found).split("\n") == [
+        *found.head.split("\n"),
+        "",
+        *("  train.py, line 7, in train", found.folded),
+        "",
+        *found.notes,
+        "The whole traceback: cl.last_error().details",
+    ]
+    assert found.notes == ("rank 1 did not answer in time",)
+
+
 LINE = ("train.py", 7, "train")
 EXITED = {"status": "exited", "exit": 3, "frames": [LINE]}
 UNSENDABLE = {"status": "unsendable", "kind": "generator", "text": "no"}

@@ -11,7 +11,15 @@ from course_lib.accelerators import missing
 from course_lib.errors import LaunchError
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
-from course_lib.stacks import Frame, is_learners, place, show_stack, whereabouts
+from course_lib.stacks import (
+    Frame,
+    is_learners,
+    parse_tracebacks,
+    place,
+    show_folded,
+    show_stack,
+    whereabouts,
+)
 from course_lib.system import host
 from course_lib.text import ranks_named, signal_name
 
@@ -114,22 +122,27 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
     if len(states) == 1:
         what = what.replace(_SHAPES, "")
-    where = f" ({end.place})" if end.place else ""
-    lines = [f"rank {end.rank} of {len(states)}{where} {what}"]
-    if end.frames:
-        lines += ["", *show_stack(end.frames)]
+    node = f" ({end.place})" if end.place else ""
     told = {other.rank: other for other in ends if other.rank not in gone}
     others = [state for state in states if state.rank not in (end.rank, *gone)]
-    lines += ["", *_others(end, told, others, name=name), *advice(_reason(end))]
-    lines += filter(None, [_about_gpus(end, len(states))])
-    if end.record.get("details"):
-        lines.append("The whole traceback: cl.last_error().details")
+    about_gpus = filter(None, [_about_gpus(end, len(states))])
+    details = end.record.get("details", "")
     kind = "lost" if gone else end.status
     return LaunchError(
-        "\n".join(lines).rstrip(),
+        f"rank {end.rank} of {len(states)}{node} {what}",
+        what=what,
+        text=end.record.get("text", ""),
+        lines=show_stack(end.frames),
+        folded=show_folded(end.frames),
+        notes=[
+            *_others(end, told, others, name=name),
+            *advice(_reason(end)),
+            *about_gpus,
+        ],
         rank=end.rank,
-        details=end.record.get("details", ""),
+        details=details,
         kind=end.record["kind"] if kind == "raised" else kind,
+        own=filter(is_learners, parse_tracebacks(details)),
         where=stacks if kind != "lost" else {end.rank: end.frames, **stacks},
     )
 

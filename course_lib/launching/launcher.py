@@ -91,7 +91,7 @@ def run(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
         except KeyboardInterrupt as interrupt:
             # its frames may hold the link of an agent that nobody else knows yet
             interrupt.__traceback__ = None
-            raise LaunchInterrupted(launched.interrupted()) from None
+            raise LaunchInterrupted(**launched.interrupted()) from None
         finally:
             launched.close()
 
@@ -111,6 +111,7 @@ class _Launch:
     def __init__(self, request, *, quiet, tick):
         self.request, self.quiet, self.tick = request, quiet, tick
         self.name, self.world_size = request.name, request.world_size
+        self.who = f"{self.name} on {many(self.world_size, 'rank')}"
         self.ends, self.places, self.agents = {}, {}, ()
         self.host: Any = None  # of the launch, from server.py
         self.setup, self.body = _file(), _file()
@@ -165,13 +166,13 @@ class _Launch:
         while self._running():
             self._step(0.02)
             if states := self.watchdog.stall(set(self.ends)):
-                text, where = self._end("stood still, no rank can go on", states)
-                raise LaunchStalled(text, kind="stalled", where=where) from None
+                parts = self._end("stood still, no rank can go on", states)
+                raise LaunchStalled(**parts, kind="stalled") from None
             late = timeout and self._spent(timeout) > timeout
             # on a busy machine all may have ended in the step that found it late
             if late and self._running() and not self._failed():
-                text, where = self._end(f"not done after {timeout:g} s")
-                raise LaunchTimeout(text, kind="late", where=where) from None
+                parts = self._end(f"not done after {timeout:g} s")
+                raise LaunchTimeout(**parts, kind="late") from None
         if failures.culprit(self.ends.values()):
             self._fail()
 
@@ -249,27 +250,27 @@ class _Launch:
         rows = self.screen.texts[end.rank].rows[-_LINES:]
         return replace(end, printed="\n".join(rows))
 
-    @property
-    def _who(self):
-        return f"{self.name} on {many(self.world_size, 'rank')}"
-
     def interrupted(self):
-        """A message that tells where the ranks were; they are stopped then."""
+        """The parts of an error that tells where the ranks were; they are stopped."""
         if self.host:
-            return self._end("interrupted")[0]
+            return self._end("interrupted")
         when = "after they had ended" if self.pipes else "before they were started"
-        return f"{self._who}: interrupted {when}"
+        return {"head": f"{self.who}: interrupted {when}"}
 
-    def _end(self, what, states=None):
-        """Stop all ranks; a message that tells where each one was, and the stacks."""
+    def _end(self, what, states=None) -> dict[str, Any]:
+        """Stop all ranks; the parts of an error that tells where each one was."""
         states = states or self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close(what)
-        lines = [f"{self._who}: {what}", ""]
-        lines += explain.table(states)
         # a line for each sentence: JupyterLab breaks long ones in the middle of a word
         why = explain.reason(states).replace(". ", ".\n")
-        return "\n".join(lines + (["", why] if why else [])), running_stacks(states)
+        return {
+            "head": f"{self.who}: {what}",
+            "what": what,
+            "lines": explain.table(states),
+            "notes": why.splitlines(),
+            "where": running_stacks(states),
+        }
 
     def results(self):
         """What the ranks returned."""
