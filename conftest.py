@@ -86,7 +86,7 @@ def pytest_configure(config):
     for name, file in _FILES.items():  # kernels inherit them
         os.environ[name] = os.path.join(folder, file)
     tempfile.tempdir = None  # it is looked up again
-    if runs and not hasattr(config, "workerinput"):
+    if runs:  # workers read the command line themselves
         runs.settle(config)
     if forked:
         # kernels need not import anew what all import, those of lessons included

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import nbformat
@@ -80,6 +82,13 @@ def test_tests_that_are_named_run_whichever_run_they_are_in(named, run):
     option = SimpleNamespace(run="proof", **named)
     runs.settle(SimpleNamespace(args_source=source, ArgsSource=ARGS, option=option))
     assert option.run == run
+
+
+def test_workers_run_what_is_named_too():
+    one = "tests/test_changed.py::test_nothing_is_chosen_if_nothing_differs"
+    command = [sys.executable, "-m", "pytest", "-n1", "--run=test", one]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    assert "1 passed" in said, said
 
 
 def skip(file, reason):
