@@ -120,13 +120,13 @@ def test_headings_and_metadata_agree_with_the_exercises_of_the_package(exercise)
         heading, text = section(exercise, known.id)
         title = heading.partition(known.id)[2].partition("(")[0].strip()
         assert title == known.title, (
-            f"the heading of {known.id} says {title!r}, and its Exercise in the package"
+            f"the heading of {known.id} says {title!r}, and `title` in its texts.ini"
             f" {known.title!r}; make them the same, then release"
         )
         minutes = {int(a or b) for a, b in MINUTES.findall(heading + text)}
         assert minutes == {known.minutes} == {check.metadata.course.minutes}, (
             f"the minutes of {known.id} differ: {minutes or 'none'} in its heading,"
-            f" {known.minutes} in its Exercise, {check.metadata.course.minutes} in its"
+            f" {known.minutes} in its texts.ini, {check.metadata.course.minutes} in its"
             " check, as `draft --minutes` wrote it; make them the same, then release"
         )
 
@@ -340,7 +340,7 @@ def test_the_run_tells_how_long_each_notebook_took(judged):
     assert [name for name, *_ in lines] == sorted(NOTEBOOKS)
     ends = {name: end for name, _, end in lines}
     assert ends["exercises/stub"] == " of 300 s"
-    assert ends["solutions/right"] == " of 1 s, TOO LONG"
+    assert ends["solutions/right"] == " of 1 s, TOO LONG if nothing else ran here"
     assert ends["notebooks/lesson"] == ""
 
 

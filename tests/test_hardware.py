@@ -44,7 +44,7 @@ def test_the_gpus_and_links_of_the_course_are_there_under_their_own_names():
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
 def test_every_gpu_names_its_data_sheet_with_the_year(gpu):
-    assert "data sheet, 20" in gpu.source
+    assert "data sheet, 20" in gpu.source, "say whose data sheet of which year"
     assert set(gpu.flops) - {"tfloat32"} == DTYPES
 
 
