@@ -105,9 +105,8 @@ def outcome(
             right = eval(call, variables)
         return Outcome("right", right.text, "")
     except (NotYet, NotStarted) as error:
-        said, hint = checking.parts(str(error))
         status = "not yet" if isinstance(error, NotYet) else "not started"
-        return Outcome(status, said, hint, *found)
+        return Outcome(status, error.found, error.hint, *found)
 
 
 def _noting(found):

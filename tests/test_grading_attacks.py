@@ -513,6 +513,35 @@ def test_a_template_that_was_killed_is_started_again(tmp_path):
         assert grader.grade(grading.handed()).points == 10
 
 
+IN_TWO_PARTS = """def square(x):
+    from course_lib.exercises.checking import NotYet
+    found = "\u2717 1.1 not yet: a rank raised E: 3\\nHint: none\\nMore help: none"
+    raise NotYet(found, "", "Hint: Add it.", "More help: there.", hint="Add it.")"""
+
+
+def test_what_a_check_says_comes_in_its_parts_and_no_text_is_taken_for_a_hint(graders):
+    square = graders(sandbox=False).grade(grading.handed(square=IN_TWO_PARTS)).tasks[0]
+    found = "✗ 1.1 not yet: a rank raised E: 3\nHint: none\nMore help: none"
+    assert (square.outcome, square.hint) == (grades.NOT_YET, "Add it.")
+    assert square.message == found
+
+
+FORGED_PARTS = """
+class NotYet(Exception):
+    def _render_traceback_(self):
+        return {parts}
+raise NotYet("mine")"""
+
+
+@pytest.mark.parametrize("parts", ["['a', 'b', 'c']", "[]"])
+def test_parts_that_no_check_sends_are_left_out(graders, parts):
+    square = f"def square(x):{FORGED_PARTS.format(parts=parts)}"
+    square = square.replace("\n", "\n    ")
+    task = graders(sandbox=False).grade(grading.handed(square=square)).tasks[0]
+    assert task.outcome == grades.NOT_YET
+    assert (task.message, task.hint) == ("NotYet: mine", "")
+
+
 MORE_THAN_12 = [grading.cell(f"mine-{n}", "os._exit(0)") for n in range(13)]
 BROKEN_MESSAGES = """
 class Error(Exception): pass
@@ -521,7 +550,9 @@ raise Error("y" * 100_000)"""
 FORGED = """
 session = get_ipython().kernel.session
 parent = get_ipython().kernel.get_parent()
-for content in ({"ename": {}, "evalue": 3}, {}, {"ename": "E", "evalue": "x" * 99_000}):
+for content in ({"ename": {}, "evalue": 3}, {}, {"ename": "E", "evalue": "x" * 99_000},
+                {"ename": "NotYet", "traceback": {}},
+                {"ename": "NotYet", "traceback": [1, {}]}):
     session.send(get_ipython().kernel.iopub_socket, "error", content, parent=parent)
 session.send(get_ipython().kernel.iopub_socket, "execute_result",
              {"data": [1], "metadata": {}, "execution_count": 1}, parent=parent)"""

@@ -19,7 +19,14 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class Unsolved(CourseError):
-    """A check that did not find the answer right; a notebook shows its message."""
+    """A check that did not find the answer right; a notebook shows its message.
+
+    `found` is its sentence with the lines of code, `hint` what to do about that.
+    """
+
+    def __init__(self, found: str, *help: str, hint: str = ""):
+        super().__init__("\n".join([found, *help]))
+        self.found, self.hint = found, hint
 
     def _render_traceback_(self):
         head, *rest = str(self).split("\n")
@@ -111,7 +118,7 @@ def _judge(task, attempt):
     except Wrong as wrong:
         progress.note(task.id, "not yet")
         hints.offer(task)
-        raise NotYet(_message(task, wrong)) from None
+        raise _not_yet(task, wrong) from None
     lost = progress.note(task.id, "right")
     note = f"(this will not outlive the kernel: {lost})" if lost else ""
     return Right(task, proof, note)
@@ -168,21 +175,11 @@ def _waiting(exercise, timeout):
     return f"{exercise.id}: checking …, each run stops after {seconds} s"
 
 
-def _message(exercise, wrong):
+def _not_yet(exercise, wrong):
     lines = [f"✗ {exercise.id} not yet: {wrong}", *wrong.lines]
-    if lines[-1]:
-        lines.append("")
-    if wrong.hint:
-        lines.append(f"Hint: {wrong.hint}")
-    lines.append(f'More help: cl.hint("{exercise.id}")')
-    return "\n".join(lines)
-
-
-def parts(message: str) -> tuple[str, str]:
-    """What a check says in two parts: its sentence with the lines of code, its hint."""
-    sentence, _, rest = message.partition("\nHint: ")
-    hint, _, _ = rest.partition("\nMore help: ")
-    return sentence.partition("\nMore help: ")[0].strip(), hint.strip()
+    hint = [f"Hint: {wrong.hint}"] if wrong.hint else []
+    more = f'More help: cl.hint("{exercise.id}")'
+    return NotYet("\n".join(lines).strip(), "", *hint, more, hint=wrong.hint)
 
 
 def _show(picture):

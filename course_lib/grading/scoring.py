@@ -110,18 +110,14 @@ def _unusable(execution, answer):
 
 def _failed(cell, cut):
     """What a check says of an answer that is not right."""
-    from course_lib.exercises.checking import parts
-
     if cell.get("outcome") == "late":
         return LATE, "the check did not end in its time", ""
     if not cell:
         return LATE, f"it was not run: {cut}", ""
     kind = cell.get("kind", "")
     outcome = NOT_STARTED if kind in _STUBS else NOT_YET
-    if kind == "NotYet" or kind == "NotStarted":
-        sentence, hint = parts(cell["text"])
-        return outcome, sentence, hint or _advice(sentence)
-    return outcome, _error(cell), _advice(_error(cell))
+    sentence = cell["text"] if "hint" in cell else _error(cell)
+    return outcome, sentence, cell.get("hint") or _advice(sentence)
 
 
 def _advice(sentence):

@@ -7,7 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from course_lib.exercises import folders
+from course_lib.display import show_errors
+from course_lib.exercises import checking, folders
 from course_lib.launching import client, forkserver, rank_process
 
 READY = b"ready"
@@ -51,7 +52,14 @@ def _prepared(room):
     # a file of what was run, which nobody reads, would cost 50 ms
     quiet = ["--HistoryManager.enabled=False", "--Application.log_level=50"]
     app.initialize([*quiet, "-f", str(room / "sockets/kernel.json")])
+    show_errors(checking.Unsolved, _send_parts)
     return app
+
+
+def _send_parts(shell, kind, error, trace, tb_offset=None):
+    """Send what a check says as its parts, in place of lines for a notebook."""
+    error._render_traceback_ = lambda: [error.found, error.hint]
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
 
 def _stand_alone(room):

@@ -18,6 +18,7 @@ _SILENCE = 2.0  # seconds after the reply until a kernel has no more to show
 _LONGEST = 4000  # characters of an error that are kept
 _DYING = 10.0  # seconds that a killed process may take
 _START = 0.05  # seconds between two questions to a kernel that starts
+_CHECKS = ("NotYet", "NotStarted")  # errors that say in two parts what is not right
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -25,6 +26,14 @@ def short(text) -> str:
     """What a kernel sent in place of a text: without colours, at most 4,000 letters."""
     text = _ESCAPES.sub("", str(text)).encode("utf-8", "replace").decode()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def _error(content):
+    """An error as it is kept: of a traceback nothing, but the two parts of a check."""
+    kept = {key: short(content.get(key, "")) for key in ("ename", "evalue")}
+    lines = content.get("traceback") if kept["ename"] in _CHECKS else None
+    parts = list(map(short, lines)) if isinstance(lines, list) else []
+    return kept | {"traceback": parts if len(parts) == 2 else []}
 
 
 class Ended(Exception):
@@ -108,9 +117,7 @@ class Supervised(RunningKernel):
         """Keep what nbval reads of a message; nothing if the cell shows too much."""
         kind, content = message["msg_type"], message["content"]
         if kind == "error":
-            # nbval would keep a traceback, and nobody reads it
-            content = {k: short(content.get(k, "")) for k in ("ename", "evalue")}
-            content["traceback"] = []
+            content = _error(content)
         elif kind == "status":
             content = {"execution_state": short(content.get("execution_state", ""))}
         elif kind.startswith("comm_"):
@@ -136,12 +143,8 @@ class Supervised(RunningKernel):
         )
         if reply.get("status") != "error":
             return self.waiting.popleft()
-        lost = {key: reply.get(key, "") for key in ("ename", "evalue")}
-        return {
-            "msg_type": "error",
-            "parent_header": parent,
-            "content": {**lost, "traceback": []},
-        }
+        lost = _error(reply)
+        return {"msg_type": "error", "parent_header": parent, "content": lost}
 
     def is_alive(self):
         """True while the kernel runs."""

@@ -117,6 +117,8 @@ class CellReporter:
             first = errors[0]
             text = _located(short(first.evalue), item.cell.source)
             report |= {"kind": short(first.ename)[:80], "text": text}
+            if first.traceback:  # of a check
+                report["text"], report["hint"] = first.traceback
         elif call.excinfo:
             report |= {"kind": "", "text": short(str(call.excinfo.value))}
         elif results:
