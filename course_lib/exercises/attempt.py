@@ -14,9 +14,10 @@ from course_lib.exercises import fingerprints
 from course_lib.exercises.exercise import Case, Wrong
 from course_lib.launching import failures, launcher, spec
 from course_lib.launching.results import Results
-from course_lib.stacks import Frame, is_learners
+from course_lib.stacks import is_learners
 
-_FOLDED = re.compile(r"  \(\d+ more in ")  # a line on frames of libraries
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NO_MESSAGE = "(no message)"
 _LINES = 3  # of an exception's message: PyTorch's can be long
 SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
 STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
@@ -30,7 +31,7 @@ class Failed(Wrong):
     failed = True
 
     def __init__(self, sentence, hint, lines, *, error: LaunchError):
-        head = str(error).partition("\n\n")[0]
+        head = error.head.partition("\n\n")[0]
         clue = {"error": error.kind, "words": fingerprints.words(head)}
         super().__init__(sentence, hint, clue=clue)
         self.lines, self.error = lines, error
@@ -71,52 +72,45 @@ class Attempt:
                 replace(launch, own_time=True), quiet=True, tick=self.tick
             )
         except LaunchError as error:
-            if error.kind == "NotImplementedError" and "(no message)" in str(error):
-                raise Missing from None  # PyTorch's own have a message
-            raise self._failure(error, alone=case.world_size == 1) from None
-        except UsageError as error:
-            raise Wrong(str(error)) from None  # it cannot be sent to the ranks
+            mistake = self._mistake(error, ranks=case.world_size)
+        except UsageError as error:  # it cannot be sent to the ranks
+            mistake = Wrong(str(error))
+        raise mistake
 
-    def _failure(self, error, *, alone):
-        """The failed launch as a mistake: its sentence, the learner's lines, a hint."""
-        head, *lines = _shortened(str(error)).split("\n")
-        # of one process only: nobody asked for a rank
-        head = re.sub(r"^rank 0 of 1\b", _raiser(error) or self.name, head)
-        lines = _learners_lines(lines)
-        if re.search(rf"TypeError: (\S+\.)?{re.escape(self.name)}(\.\w+)?\(\) ", head):
-            hint = "Keep the parameters of the function as the exercise gives them."
-        else:
-            hint = _of_message(head)
-        hint = hint or _busy(error)
+    def _mistake(self, error, *, ranks):
+        """The failed launch as `Missing`, `Broken` or `Failed`."""
+        if error.kind == "NotImplementedError" and error.text.startswith(_NO_MESSAGE):
+            return Missing()  # PyTorch's own have a message
+        hint = self._hint(error)
         # of a class or a partial no line stands in the stack if its call fails
         plain = isinstance(self.answer, types.FunctionType)
         if plain and not hint and _is_fault(error):
-            return Broken(head.partition(" raised ")[2])
-        hint = hint or ("" if alone else _HINTS["ended"].get(error.kind, ""))
+            return Broken(f"{error.kind}: {error.text}".partition("\n")[0])
+        if not hint and ranks > 1:
+            hint = _HINTS["ended"].get(error.kind, "")
+        head, *lines = self._shown(error, ranks)
         return Failed(head, hint, lines, error=error)
 
+    def _hint(self, error):
+        """What to do about an error whose cause its message tells; "" if unknown."""
+        called = error.text.partition("() ")[0]
+        if error.kind == "TypeError" and self.name in called.split("."):
+            return "Keep the parameters of the function as the exercise gives them."
+        what = error.what.partition("\n")[0]
+        hints = (hint for text, hint in _HINTS["raised"].items() if text in what)
+        return next(hints, "") or _busy(error)
 
-def _of_message(head):
-    """What a message of PyTorch's means to who writes an exercise; "" if unknown."""
-    hints = (hint for text, hint in _HINTS["raised"].items() if text in head)
-    return next(hints, "")
-
-
-def _raiser(error):
-    """The learner's function that raised, by its name, or None."""
-    places = re.findall(
-        r'^  File "(.+?)", line \d+, in (\w+)$', error.details, re.MULTILINE
-    )
-    names = [name for file, name in places if is_learners(Frame(file, 0, ""))]
-    return names[-1] if names else None
-
-
-def _learners_lines(lines):
-    """The lines of a message that show the learner's own code, if there are some."""
-    lines = [line for line in lines if "cl.last_error()" not in line]
-    if any("-->" in line for line in lines):
-        lines = [line for line in lines if not _FOLDED.match(line)]
-    return tuple(lines)
+    def _shown(self, error, ranks):
+        """The lines of a message, without colours, and with the start of a long one."""
+        head = error.head
+        if ranks == 1 and error.rank is not None:  # nobody asked for a rank
+            head = f"{error.raiser or self.name} {error.what}"
+        lines = head.split("\n")
+        place = "\n".join(error.lines) or error.folded
+        if place and len(lines) > _LINES:
+            lines = [*lines[:_LINES], "..."]
+        parts = filter(None, ["\n".join(lines), place, "\n".join(error.notes)])
+        return _COLOURS.sub("", "\n\n".join(parts)).split("\n")
 
 
 class _Named:
@@ -134,31 +128,21 @@ class _Named:
         return self.body(rank, world_size, self.func, *args)
 
 
-def _shortened(text):
-    """A message without colours, and without all but the first lines of a long one."""
-    head, place, rest = re.sub(r"\x1b\[[0-9;]*m", "", text).partition("\n\n  ")
-    lines = head.split("\n")
-    if place and len(lines) > _LINES:
-        head = "\n".join([*lines[:_LINES], "..."])
-    return head + place + rest
-
-
 def _is_fault(error):
     """True if a rank raised something, and no line of its stack is the learner's."""
-    files = re.findall(r'^  File "(.+?)", line', error.details, re.MULTILINE)
     # a collective of the check fails if the answer made another one before it
-    if error.kind.startswith(("RuntimeError", "Dist")) or failures.advice(str(error)):
+    if error.kind.startswith(("RuntimeError", "Dist")) or failures.advice(error.text):
         return False
-    return bool(files) and not any(is_learners(Frame(file, 0, "")) for file in files)
+    return bool(error.details) and not error.own
 
 
 def _busy(error):
-    """The hint for a rank that waits for nobody and still does not end, or None."""
+    """The hint for a rank that waits for nobody and still does not end; else ""."""
     ends = [frames[-1] for frames in error.where.values() if frames]
-    if error.kind != "late" or ".wait(" in str(error):
-        return None
+    if error.kind != "late" or any(".wait(" in line for line in error.lines):
+        return ""
     if ends and all(frame.function == "_shutdown" for frame in ends):
         return "The function has returned, but a thread that it started goes on."
     if any(map(is_learners, ends)):
         return "A rank is still busy in a line of yours, shown above. Does it end?"
-    return None
+    return ""
