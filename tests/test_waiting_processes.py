@@ -41,7 +41,7 @@ def tell_looks(pipe, moment, naps):
         count += 1
 
     forked._sleep = look
-    family = forked.Family(0, e5_1._WORK)
+    family = e5_1.Counters(0)
     family.pid[0] = GONE
     family.napping[0] = naps
     moment(family)

@@ -174,7 +174,9 @@ def draw_steps(trace: Trace | None, first: int, last: int):
     """
     from course_lib.plots.timeline import plot_timeline
 
-    steps = trace.select(rank=0, name="optimizer").events if trace else ()
+    if not trace:
+        return None
+    steps = trace.select(rank=0, name="optimizer").events
     if len(steps) > last:
         trace = trace.between(steps[first].stop, steps[last].stop)
-    return plot_timeline(trace) if trace else None
+    return plot_timeline(trace)

@@ -1,7 +1,8 @@
 """What an exercise is: cases, what is observed in a rank, and a judge of that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from course_lib.exercises import folders
 
@@ -18,7 +19,8 @@ class Wrong(Exception):
         Both are plain data of numbers, text and tensors, as `fingerprints` takes them.
         """
         super().__init__(sentence)
-        self.hint, self.lines = hint, ()
+        self.hint = hint
+        self.lines: Sequence[str] = ()  # of code, shown below the sentence
         self.clue, self.also = clue, also
 
 
@@ -32,7 +34,7 @@ class Case:
     given: dict
     world_size: int = 1
     trace: bool = False
-    expected: object = None
+    expected: Any = None
 
 
 @dataclass(frozen=True)

@@ -119,17 +119,25 @@ def nearest(exercise: str, found: dict | None) -> dict | None:
     """The known mistake with this fingerprint, or None."""
     if found is None:
         return None
-    if "failed" in found:
-        failures = [one for one in known(exercise) if "failed" in one]
-        ranked = [(_unlike(found["failed"], one["failed"]), one) for one in failures]
-        close = [row for row in ranked if row[0] <= _ALIKE]
-    else:
-        close = [
-            (round(apart / NEAR), distance(found["also"], one["also"]), apart, one)
-            for one in known(exercise)
-            if one.get("case") == found["case"]
-            if (apart := distance(found["clue"], one["clue"])) <= NEAR
-        ]
-        # of several that the clue does not tell apart, what else was seen decides
-        close = [row for row in close if row[1] <= _OTHER]
-    return min(close, key=lambda row: row[:-1])[-1] if close else None
+    distances = _failure_distances if "failed" in found else _distances
+    ranked = [(distances(found, one), one) for one in known(exercise)]
+    close = [(apart, one) for apart, one in ranked if apart]
+    return min(close, key=lambda row: row[0])[1] if close else None
+
+
+def _failure_distances(found, known):
+    """How unlike two failures are; nothing if they are too much so."""
+    unlike = _unlike(found["failed"], known["failed"]) if "failed" in known else 1.0
+    return (unlike,) if unlike <= _ALIKE else ()
+
+
+def _distances(found, known):
+    """How far apart two mistakes are, what decides first; nothing if they are too far.
+
+    Of several that the clue does not tell apart, what else was seen decides.
+    """
+    if known.get("case") != found["case"]:
+        return ()
+    apart = distance(found["clue"], known["clue"])
+    other = distance(found["also"], known["also"]) if apart <= NEAR else 1.0
+    return (round(apart / NEAR), other, apart) if other <= _OTHER else ()

@@ -56,7 +56,7 @@ def texts(exercise: str) -> configparser.ConfigParser:
         empty_lines_in_values=False,
         interpolation=configparser.ExtendedInterpolation(),
     )
-    parser.optionxform = str
+    parser.optionxform = lambda optionstr: optionstr
     with (folder(exercise) / "texts.ini").open(encoding="utf-8") as file:
         parser.read_file(file)
     return parser

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import typing
 from multiprocessing import heap, popen_fork, process, synchronize
 
 import numpy
@@ -37,8 +38,6 @@ _STUCK, _EVERY = 4, 0.5  # looks in a row at which all stand still, seconds apar
 _BUSY = 0.3
 _HELPERS = ("multiprocessing.", "torch.utils.")  # modules: managers, loaders
 _LONGEST = 300  # characters of an error that are kept
-_NOTES = ("pid", "began", "ended", "failed", "running", "napping", "helper")
-_NOTES += ("nested", "holding", "met", "writes", "locked", "asked", "awaits")
 AT_STORE, AT_WRITE = 0, 1  # where a process holds
 FORK = multiprocessing.get_context("fork")
 _sleep = time.sleep  # the answer gets another one
@@ -58,13 +57,28 @@ def shared(*shape: int, kind=numpy.int64) -> numpy.ndarray:
 class Family:
     """Notes on this process, number 0, and on those forked from now on.
 
-    All share them: an array with a number for each process under each name. `expected`
-    is how many processes a right answer starts.
+    All share them: an array with a number for each process under each name, of which
+    a subclass may have more. `expected` is how many processes a right answer starts.
     """
 
-    def __init__(self, expected: int, names: tuple = ()):
+    pid: numpy.ndarray
+    began: numpy.ndarray
+    ended: numpy.ndarray
+    failed: numpy.ndarray
+    running: numpy.ndarray
+    napping: numpy.ndarray
+    helper: numpy.ndarray
+    nested: numpy.ndarray  # another one than the rank has forked it
+    holding: numpy.ndarray
+    met: numpy.ndarray
+    writes: numpy.ndarray
+    locked: numpy.ndarray
+    asked: numpy.ndarray  # how often the rank has, whether it has ended
+    awaits: numpy.ndarray  # the process id of the one for whose end it waits
+
+    def __init__(self, expected: int):
         self.expected, self.own, self.locks = expected, 0, []
-        for name in (*_NOTES, *names):
+        for name in typing.get_type_hints(type(self)):
             setattr(self, name, shared(MOST))
         self.counts = shared(3)  # forks, looks while holding, most at a time
         self.turn = FORK.Lock()  # several may fork at the same time
@@ -144,11 +158,11 @@ class Family:
         own, others = self.own, numpy.arange(MOST) != self.own
         self.holding[own] = 1 + where
         self.held[where, own] += 1
-        before = self.held[where:].copy()
+        before = self.held[where:, others]
         met, calm = bool((self.holding > where)[others].any()), 0
         while not met and calm < _CALM and self.counts[1] < _BUDGET:
             _sleep(0.001)
-            met = bool((self.held[where:] > before).any(0)[others].any())
+            met = bool((self.held[where:, others] > before).any())
             # the rank itself does not come, but it may still start others
             first = int(self.forks >= self.expected)
             calm += 1

@@ -1,5 +1,6 @@
 """What an answer returned, as plain data: nothing in it can compute, lie or raise."""
 
+import itertools
 import math
 import numbers
 import re
@@ -55,11 +56,17 @@ def _plain(value, depth):
     if depth and isinstance(value, dict):
         items = list(dict.items(value))[:_COUNT]
         return {_key(key): plain(part, depth - 1) for key, part in items}
-    if depth and isinstance(value, list | tuple | set | frozenset | range):
-        kind = tuple if isinstance(value, tuple) else list
-        parts = list(kind.__iter__(value) if isinstance(value, kind) else value)
-        return kind(plain(part, depth - 1) for part in parts[:_COUNT])
+    if depth and isinstance(value, tuple):
+        return tuple(_parts(tuple.__iter__(value), depth))
+    if depth and isinstance(value, list):
+        return _parts(list.__iter__(value), depth)
+    if depth and isinstance(value, set | frozenset | range):
+        return _parts(value, depth)
     return Other(re.sub(" at 0x[0-9a-f]+", "", short(value)))
+
+
+def _parts(values, depth):
+    return [plain(part, depth - 1) for part in itertools.islice(values, _COUNT)]
 
 
 def _number(value):

@@ -68,8 +68,8 @@ def _judge_layers(case, rank):
         right = [half * (name != "cpu") for name in counts]
         if any(abs(n - m) >= _SPARE for n, m in zip(counts.values(), right)):
             told = listed(f"{name} ({count:.3g})" for name, count in counts.items())
-            clue = {what: [count / half for count in counts.values()]}
-            clue["crossings"] = len(rank["crossings"])
+            shares = [count / half for count in counts.values()]
+            clue = {what: shares, "crossings": len(rank["crossings"])}
             fill = {"told": told, "half": half, "first": 2 * half}
             raise _wrong(what, case, clue=clue, **fill)
 

@@ -52,10 +52,10 @@ def judge(case: Case, seen) -> str:
     gain = needed["seconds"] / rank["seconds"] if rank["seconds"] > 0 else 0.0
     if not gain >= _FASTER:
         facts = _facts(rank["trace"], rank["names"])
-        fill = {"took": 1e3 * rank["seconds"], "whole": 1e3 * needed["seconds"]}
-        fill |= {"gain": gain, "least": _FASTER, "bubble": facts["count"] + 1}
-        fill |= {"why": _why_slow(**facts), "count": facts["count"]}
-        raise _TEXTS.wrong("slow", clue=facts, also={"gain": gain}, **fill)
+        slow = {"took": 1e3 * rank["seconds"], "whole": 1e3 * needed["seconds"]}
+        slow |= {"gain": gain, "least": _FASTER, "bubble": facts["count"] + 1}
+        slow |= {"why": _why_slow(**facts), "count": facts["count"]}
+        raise _TEXTS.wrong("slow", clue=facts, also={"gain": gain}, **slow)
     word = rank["trace"].source.partition(":")[0]
     return f"{gain:.2f} times as fast as the whole batch at once ({word})"
 

@@ -9,8 +9,12 @@ from course_lib.exercises.values import number_of, shown
 
 _TEXTS = Texts("1.4")
 # one layer alone has no hidden width, and equal widths are to be counted each
-_CASES = (((64, 32, 10), 50), ((64, 256, 128, 10), 32), ((20, 300, 300, 300, 5), 7))
-_CASES += (((13, 4), 3),)
+_CASES = (
+    ([64, 32, 10], 50),
+    ([64, 256, 128, 10], 32),
+    ([20, 300, 300, 300, 5], 7),
+    ([13, 4], 3),
+)
 # bytes for each number of a layer, or for each number that a layer puts out
 _BYTES = {"parameters": 4, "gradients": 4, "optimizer state": 8, "activations": 4}
 _UNITS = {"kB": 1e3, "KiB": 2**10, "MB": 1e6, "MiB": 2**20}
@@ -61,7 +65,7 @@ def _unit(found, expected):
     off = {
         unit: abs((found or 0) * scale / expected - 1) for unit, scale in _UNITS.items()
     }
-    unit = min(off, key=off.get)
+    unit = min(off, key=off.__getitem__)
     return unit if off[unit] < _ROUNDED else None
 
 

@@ -91,8 +91,8 @@ def judge_gradient(
     if missing:
         fill = {"count": len(missing), "all": len(each[0]), "first": missing[0]}
         fill |= {"where": where, "why": "frozen" if found else "elsewhere"}
-        clue = {"without": len(missing) / len(each[0])}
-        raise _TEXTS.wrong("no gradient", clue=clue, also=also, **fill)
+        share = len(missing) / len(each[0])
+        raise _TEXTS.wrong("no gradient", clue={"without": share}, also=also, **fill)
     expected = {n: sum(s * g[n] for s, g in zip(shares, each)) for n in each[0]}
     differences = apart(found, expected)
     if not differences:

@@ -59,8 +59,9 @@ def judge(case: Case, seen) -> str:
     """Compare with a bisection, look at what was tried and at what is left."""
     [rank] = seen
     number, expected = rank["returned"], rank["baseline"]["largest"]
-    fill = {"memory": size(rank["baseline"]["memory"]), "left": size(rank["left"])}
-    fill |= {"returned": shown(number), "expected": expected, "images": _COUNT}
+    memory = size(rank["baseline"]["memory"])
+    fill = {"memory": memory, "left": size(rank["left"]), "images": _COUNT}
+    fill |= {"returned": shown(number), "expected": expected}
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if type(number) is not int:

@@ -11,9 +11,10 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 
 from course_lib.exercises import baseline
+from course_lib.exercises.attempt import Failed
 from course_lib.exercises.compare import apart, largest, near, state_of
 from course_lib.exercises.e2_2.judge import gradient, weighed
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
 from course_lib.text import listed
@@ -169,7 +170,7 @@ def shares(count: int, parts: int) -> list[int]:
     return sizes + [0] * (parts - len(sizes))
 
 
-def failed(case: Case, wrong: Wrong) -> str:
+def failed(case: Case, wrong: Failed) -> str:
     """The hint for an answer that raised, by the devices and samples of this case."""
     batch, count = len(case.given["batches"][0][1]), case.given["devices"]
     each, text = shares(batch, count), str(wrong.error)

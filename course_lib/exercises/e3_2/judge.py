@@ -58,8 +58,8 @@ def judge(case: Case, seen) -> str:
     share = steps * len(case.given["batches"][0][1]) // len(names)
     # the copies at the start, and both ways in each step
     ways = (1 + steps) * nbytes, steps * nbytes
-    fill = {"weights": ways, "wrong": partial(_TEXTS.wrong, where=where)}
-    sent = judge_cost(rank, rank, [share] * len(names), **fill)
+    wrong, shares = partial(_TEXTS.wrong, where=where), [share] * len(names)
+    sent = judge_cost(rank, rank, shares, weights=ways, wrong=wrong)
     return f"{where} ({size(sent / steps)} for each)"
 
 
@@ -72,8 +72,10 @@ def _judge_replicas(rank, steps, end, *, where):
         name: [step for step in rank["steps"] if step["device"] == name]
         for name in rank["devices"]
     }
-    clue = {"apart": [apart(one, end) for one in (first, *others)]}
-    clue["steps"] = list(map(len, taken.values()))
+    clue = {
+        "apart": [apart(one, end) for one in (first, *others)],
+        "steps": list(map(len, taken.values())),
+    }
     fill = {"hint": _first(taken, steps), "where": where, "off": off, "drift": drift}
     raise _TEXTS.wrong("apart", clue=clue, **fill)
 

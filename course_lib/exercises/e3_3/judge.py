@@ -17,7 +17,7 @@ from course_lib.text import listed
 
 _TEXTS = Texts("3.3")
 _OFF = 0.001  # of the bytes
-_STEPS = ((4, 64), (2, 100), (8, 64), (3, 96), (5, 60))  # devices, samples
+_STEPS = [(4, 64), (2, 100), (8, 64), (3, 96), (5, 60)]  # devices, samples
 
 
 def cases(seed: int) -> Iterator[Case]:

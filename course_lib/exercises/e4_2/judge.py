@@ -19,7 +19,7 @@ def cases(seed: int) -> Iterator[Case]:
     Expected are the weights of one process, and what each rank does for them.
     """
     numbers = random.Random(seed)
-    sizes = (2, 320, 3), (4, 100, 4)
+    sizes = [(2, 320, 3), (4, 100, 4)]
     if seed:
         sizes = [
             (of, 4 * numbers.randint(17, 60), numbers.randint(2, 4)) for of in (2, 4)

@@ -6,6 +6,7 @@ import os
 import sys
 from multiprocessing.connection import Connection
 
+import numpy
 import torch
 
 from course_lib.exercises import forked
@@ -14,14 +15,21 @@ from course_lib.exercises.values import plain
 _HELD = 6  # of its first writes, before which a process waits for another
 _LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
-# what a process brings about outside of itself; stores may be in its own memory
-_WORK = ("stores", "sent", "taken", "files")
+
+
+class Counters(forked.Family):
+    """What processes bring about outside of themselves, too."""
+
+    stores: numpy.ndarray  # they may be in its own memory
+    sent: numpy.ndarray
+    taken: numpy.ndarray
+    files: numpy.ndarray
 
 
 def observe(rank, world_size, answer, given):
     """What `answer(shares)` returns, and what each of its processes did."""
     shares = given["shares"]
-    family = forked.Family(len(shares), _WORK)
+    family = Counters(len(shares))
     _note_messages(family)
     with forked.watched(family, answer), _Splitting(family):
         sys._getframe().f_trace_opcodes = True  # to Python 3.12 before tracing begins
@@ -31,7 +39,7 @@ def observe(rank, world_size, answer, given):
         returned, facts = plain(value), family.facts()
     shared = torch.is_tensor(value) and value.is_shared()
     facts |= {"returned": returned, "shared": shared, "arrays": len(forked.arrays())}
-    return facts | family.notes(*_WORK)
+    return facts | family.notes(*Counters.__annotations__)
 
 
 class _Splitting(forked.Writes):

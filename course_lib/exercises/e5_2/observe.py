@@ -21,8 +21,17 @@ BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
 _HELD = 8  # of its first updates, before which a process waits for another
 _THREADS = 4  # that a process has if it does not say otherwise
-_NOTES = ("gradients", "steps", "threads", "private", "beside")
 _CLASSES = 10
+
+
+class Trainers(forked.Family):
+    """Of processes that train, how many gradients and steps they have made, too."""
+
+    gradients: numpy.ndarray
+    steps: numpy.ndarray
+    threads: numpy.ndarray
+    private: numpy.ndarray
+    beside: numpy.ndarray  # writes to shared tensors that are no weights
 
 
 def observe(rank, world_size, answer, given):
@@ -32,7 +41,7 @@ def observe(rank, world_size, answer, given):
     images, labels = given["data"]
     model = baseline.network()
     _begin(model, images[:BATCH], labels[:BATCH])
-    family = forked.Family(given["processes"], _NOTES)
+    family = Trainers(given["processes"])
     updates = _Updates(family, model, given["data"])
     before = [p.detach().clone() for p in model.parameters()]
     earlier = updates.weights().grad.flatten().clone()
@@ -46,7 +55,8 @@ def observe(rank, world_size, answer, given):
         # what those that train have started loads for them, or gets something ready
         family.helper |= family.nested & (family.gradients == 0)
         facts = family.facts()
-    return facts | family.notes(*_NOTES) | updates.seen(earlier, before)
+    facts |= family.notes(*Trainers.__annotations__)
+    return facts | updates.seen(earlier, before)
 
 
 def _begin(model, images, labels):
@@ -77,11 +87,14 @@ class _Updates(forked.Writes):
     update itself is one thing: two at the same moment lose single numbers by chance.
     """
 
+    family: Trainers
+
     def __init__(self, family, model, data):
         super().__init__(family)
         self.model, self.lock, self.threads = model, forked.FORK.Lock(), _THREADS
         self.shape = self.weights().shape
-        self.labels, self.logits, self.slope, self.used = data[1], None, None, 0
+        self.labels, self.used = data[1], 0
+        self.logits = self.slope = torch.empty(0)
         self.known = {key: n for n, key in enumerate(_keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
         steps = forked.MOST, LONGEST
@@ -149,8 +162,7 @@ class _Updates(forked.Writes):
 
         The slope is what backward begins with: its derivative by the logits.
         """
-        shape = (len(found), _CLASSES)
-        if any(one is None or one.shape != shape for one in (self.logits, self.slope)):
+        if not self.logits.shape == self.slope.shape == (len(found), _CLASSES):
             return 0.0
         hot = one_hot(self.labels[found], _CLASSES)
         expected = (self.logits.softmax(1) - hot) / len(found)

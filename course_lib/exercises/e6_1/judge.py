@@ -19,10 +19,10 @@ _TOLERANCE = 1e-4  # a share of the rate: room for float32, and for rounding
 _MOMENTUM = partial(SGD, momentum=0.9)
 # k, warmup_steps (not 5, LinearLR's default), own rates, and the optimizer
 _TRAININGS = (
-    (8, 10, (0.1, 0.02), _MOMENTUM),
-    (2.5, 4, (0.003, 0.001, 0.01), Adam),
-    (5, 1, (0.1, 0.02), _MOMENTUM),
-    (4, 0, (0.05, 0.2), Adam),
+    (8, 10, [0.1, 0.02], _MOMENTUM),
+    (2.5, 4, [0.003, 0.001, 0.01], Adam),
+    (5, 1, [0.1, 0.02], _MOMENTUM),
+    (4, 0, [0.05, 0.2], Adam),
 )
 
 
@@ -36,9 +36,14 @@ def cases(seed: int) -> Iterator[Case]:
         if seed:
             k = numbers.choice((2.5, 3, 6.5, 7, 12))
             length -= numbers.randint(0, length // 3)
-            own = tuple(numbers.sample((0.3, 0.07, 0.011, 0.002), len(own)))
+            own = numbers.sample((0.3, 0.07, 0.011, 0.002), len(own))
         factors = [1 + (k - 1) * u / length for u in range(length)] + [k] * _STAYS
-        given = {"k": k, "warmup_steps": length, "own": own, "optimizer": optimizer}
+        given = {
+            "k": k,
+            "warmup_steps": length,
+            "own": tuple(own),
+            "optimizer": optimizer,
+        }
         yield Case(given | {"updates": len(factors)}, expected=factors)
 
 

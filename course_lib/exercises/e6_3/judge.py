@@ -19,7 +19,7 @@ CLOSE = 1e-3  # relative: what is right
 _LEAST, _MOST = 0.6, 1.4  # of the work and the traffic that are needed
 _SIGNAL = 0.3  # share of |G|² in |g|² of the average, so that rounding does not count
 # ranks, and for each measurement the images of a rank's batch and the batches
-_LAUNCHES = ((3, ((10, 4), (7, 3), (16, 2))), (2, ((16, 5), (5, 6))))
+_LAUNCHES = ((3, [(10, 4), (7, 3), (16, 2)]), (2, [(16, 5), (5, 6)]))
 
 
 class Norms:
@@ -58,7 +58,8 @@ def cases(seed: int) -> Iterator[Case]:
     numbers, first = random.Random(seed), 0
     for ranks, sizes in _LAUNCHES:
         if seed:
-            sizes = zip(numbers.sample(range(5, 18), 2), numbers.sample(range(2, 6), 2))
+            drawn = numbers.sample(range(5, 18), 2), numbers.sample(range(2, 6), 2)
+            sizes = list(zip(*drawn))
         measurements, expected = [], []
         for size, count in sizes:
             norms = None

@@ -140,9 +140,9 @@ def _refuse_others(rows, sizes):
         if is_own and size == order.cheapest():
             continue
         if row in alone:
-            clue = {"ratios": dict(enumerate(_ratios(alone)))}
+            ratios = {"ratios": dict(enumerate(_ratios(alone)))}
             also = {"sizes": sizes}
-            raise _wrong("cost", row, why="reading", clue=clue, also=also)
+            raise _wrong("cost", row, why="reading", clue=ratios, also=also)
         why = "its own" if is_own else "of another"
         clue = {"sizes": dict(enumerate(sizes)), "cost": why}
         also = {"costs": _ratios(rows)}

@@ -32,7 +32,7 @@ class _Worker:
 
     def __init__(self, rank, given):
         self.rank, self.given = rank, given
-        self.answers, self.request, self.steps = [], None, 0
+        self.answers, self.steps = [], 0
 
     def work(self) -> list[torch.Tensor]:
         """Take all steps, if the server does not leave; the answers come back."""

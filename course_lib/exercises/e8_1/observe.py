@@ -15,7 +15,8 @@ def _asked(answer, env):
     try:
         return {"returned": plain(answer(env)), "raised": "", "refused": False}
     except _RAISED as error:
-        if error.__traceback__.tb_next is None:
+        here = error.__traceback__
+        if here is None or here.tb_next is None:
             raise  # the call itself: other parameters
         words = f"{type(error).__name__}: {error}"[:80]
         refused = isinstance(error, ValueError)

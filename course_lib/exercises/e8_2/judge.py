@@ -193,7 +193,7 @@ def _placed(options):
     turns = mapping.split(":")[0] == "node" or "bynode" in options
     for _ in range(min(total, 99)):
         free = [name for name in slots if counts[name] < min(slots[name], each or 99)]
-        counts[min(free, key=counts.get) if turns else free[0]] += 1
+        counts[min(free, key=counts.__getitem__) if turns else free[0]] += 1
     return ",".join(f"{name}:{count}" for name, count in counts.items())
 
 

@@ -36,10 +36,11 @@ def cases(seed: int) -> Iterator[Case]:
     with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
         for number, (ranks, steps, at) in enumerate(sizes):
             given = {"data": baseline.samples(200 + 9 * seed), "seed": seed}
-            given |= {"steps": steps, "folder": f"{parent}/{number}"}
+            folder = Path(parent) / str(number)
+            given |= {"steps": steps, "folder": str(folder)}
             words, launches = _FAULTS[number]
             given["killed"] = words.format(at)
-            Path(given["folder"]).mkdir()
+            folder.mkdir()
             weights = _weights(given, ranks)
             for kill, killed, done in launches(ranks, at):
                 expected = {"weights": weights, "done": done}
