@@ -81,7 +81,7 @@ def digest(exercise: str) -> str:
     How its hints were judged counts, too: that is a number of the row.
     """
     parts = [
-        report.digest([f"course_lib/exercises/{folders.name(exercise)}/*.py"]),
+        report.digest([f"course_lib/exercises/{folders.folder_name(exercise)}/*.py"]),
         {name: [*section] for name, section in folders.texts(exercise).items()},
         [{**row, "hint": ""} for row in fingerprints.known(exercise)],
         sorted((one.id, _code(one.source)) for one in _stored(exercise)),

@@ -109,7 +109,7 @@ def judged(exercise: str) -> dict[str, list]:
 
 def folder(exercise: str) -> Path:
     """Where the answers to an exercise are."""
-    return HERE / folders.name(exercise)
+    return HERE / folders.folder_name(exercise)
 
 
 def _exercise(path):

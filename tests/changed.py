@@ -104,13 +104,13 @@ def needs(item) -> frozenset[str]:
     own = {answer.place.partition(",")[0], name, "tests/answers.py"}
     own |= _checking(answer.exercise)
     if "rows" in answer.place:
-        own |= _below(f"{ANSWERS}/{folders.name(answer.exercise)}/right")
+        own |= _below(f"{ANSWERS}/{folders.folder_name(answer.exercise)}/right")
     return frozenset(own | {"tests/checking.py"} | package())
 
 
 def _checking(exercise):
     """What decides an exercise, of its own and of others: modules, texts, mistakes."""
-    files = _below(f"{CHECKS}/{folders.name(exercise)}")
+    files = _below(f"{CHECKS}/{folders.folder_name(exercise)}")
     files |= set().union(*map(_closure, filter(re.compile(r".*\.py$").match, files)))
     for file in filter(re.compile(r".*/judge\.py$").match, files.copy()):
         files |= _below(f"{Path(file).parent}/texts.ini")

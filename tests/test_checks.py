@@ -333,7 +333,7 @@ def shown_by(notebook, source):
 def test_every_check_meets_enough_answers(exercise):
     right = [one for one in answers.right() if one.exercise == exercise]
     wrong = [one for one in answers.wrong() if one.exercise == exercise]
-    folder = f"tests/exercises/{folders.name(exercise)}"
+    folder = f"tests/exercises/{folders.folder_name(exercise)}"
     assert len(right) >= 2, (
         f"{folder}/right holds {len(right)} answer{'s' * (len(right) != 1)}, at"
         " least 2 are needed"

@@ -383,10 +383,10 @@ def test_a_part_that_an_exercise_lacks_is_named(tmp_path, monkeypatch, part):
 
 def test_an_exercise_may_be_observed_as_another_one_is():
     assert not (folders.folder("2.3") / "observe.py").exists()
-    assert catalog.find("2.3").observe is catalog.find("2.2").observe
+    assert catalog.find_exercise("2.3").observe is catalog.find_exercise("2.2").observe
 
 
 def test_stages_and_exercises_come_in_the_order_of_their_numbers(tmp_path, monkeypatch):
     names = ("e10_1", "e9_10", "e9_2", "e9_2b", "e9_2a", "e0_1", "__pycache__")
     copied_checks(tmp_path, monkeypatch, *names)
-    assert list(folders.found()) == ["0.1", "9.2", "9.2a", "9.2b", "9.10", "10.1"]
+    assert list(folders.by_exercise()) == ["0.1", "9.2", "9.2a", "9.2b", "9.10", "10.1"]

@@ -9,7 +9,7 @@ from course_lib.exercises import fingerprints, folders
 from course_lib.exercises.exercise import Wrong
 from tests import answers
 
-KEPT = [exercise for exercise in folders.found() if fingerprints.known(exercise)]
+KEPT = [exercise for exercise in folders.by_exercise() if fingerprints.known(exercise)]
 MISTAKES = [answer for answer in answers.wrong() if answer.makes]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from course_lib.exercises import folders
 
-EXERCISES = [*folders.found()]
+EXERCISES = [*folders.by_exercise()]
 
 
 def source(exercise):

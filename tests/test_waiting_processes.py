@@ -6,7 +6,7 @@ depends on how fast a machine is.
 
 import pytest
 
-from course_lib.exercises import forked
+from course_lib.exercises import child_processes
 from course_lib.exercises.e5_1 import observe as e5_1
 from course_lib.exercises.e5_3 import observe as e5_3
 
@@ -16,20 +16,20 @@ GONE = 1 << 22  # no process has this number: it does not move, on any machine
 def first_message(family):
     e5_1._note_messages(family)
     family.own = 1  # the first process that the rank has forked
-    mine, other = forked.FORK.Pipe()
+    mine, other = child_processes.FORK.Pipe()
     mine.send("a share")
     assert other.recv() == "a share"
 
 
 def first_batch(family):
     e5_3.signal.pause = lambda: None
-    queue = forked.FORK.SimpleQueue()
+    queue = child_processes.FORK.SimpleQueue()
     e5_3._produce(family, queue, e5_3.batches(1, 0, 4))
     assert not queue.empty()
 
 
 def end_of_a_process(family):
-    forked._told(family, lambda: None)
+    child_processes._told(family, lambda: None)
 
 
 def tell_looks(pipe, moment, naps):
@@ -40,7 +40,7 @@ def tell_looks(pipe, moment, naps):
         nonlocal count
         count += 1
 
-    forked._sleep = look
+    child_processes._sleep = look
     family = e5_1.Counters(0)
     family.pid[0] = GONE
     family.napping[0] = naps
@@ -49,8 +49,9 @@ def tell_looks(pipe, moment, naps):
 
 
 def looks(moment, *, naps):
-    mine, other = forked.FORK.Pipe()
-    process = forked.FORK.Process(target=tell_looks, args=(other, moment, naps))
+    mine, other = child_processes.FORK.Pipe()
+    told = (other, moment, naps)
+    process = child_processes.FORK.Process(target=tell_looks, args=told)
     process.start()
     other.close()
     try:
@@ -64,9 +65,9 @@ def looks(moment, *, naps):
     [
         (first_message, e5_1._LATE),
         (first_batch, e5_3._LATE),
-        (end_of_a_process, forked._LAST),
+        (end_of_a_process, child_processes._LAST),
     ],
 )
 def test_a_process_stays_while_the_rank_takes_a_nap(moment, most):
     assert looks(moment, naps=True) == most
-    assert looks(moment, naps=False) == forked._CALM
+    assert looks(moment, naps=False) == child_processes._CALM

@@ -103,7 +103,7 @@ def main(args: list[str]) -> int:
 def _text(name, given):
     """The template of that name, filled in."""
     words = vars(given) | {
-        "name": folders.name(given.exercise),
+        "name": folders.folder_name(given.exercise),
         "package": _PACKAGE,
         "start": given.solution.name.partition("_")[0],
     }
@@ -114,7 +114,7 @@ def _text(name, given):
 def _write_folder(given):
     """The folder of the exercise: its two modules, and all that the learner reads."""
     root = given.solution.absolute().parent.parent
-    folder = root / _PACKAGE / folders.name(given.exercise)
+    folder = root / _PACKAGE / folders.folder_name(given.exercise)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").touch()  # without it, no tool sees the modules
     for name in ("observe.py", "judge.py", "texts.ini"):

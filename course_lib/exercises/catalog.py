@@ -12,9 +12,8 @@ def exercises() -> dict[str, Exercise]:
 
     Errors: `CourseError` that names the part that an exercise lacks.
     """
-    return {
-        number: _assembled(number, path) for number, path in folders.found().items()
-    }
+    paths = folders.by_exercise().items()
+    return {number: _assembled(number, path) for number, path in paths}
 
 
 def _assembled(number, folder):
@@ -22,9 +21,9 @@ def _assembled(number, folder):
     for part in ("judge.py", "texts.ini"):
         if not (folder / part).exists():
             raise _lacks(number, part, folder)
-    judge = importlib.import_module(folders.module(number, "judge"))
+    judge = importlib.import_module(folders.module_name(number, "judge"))
     if (folder / "observe.py").exists():
-        runs = importlib.import_module(folders.module(number, "observe"))
+        runs = importlib.import_module(folders.module_name(number, "observe"))
     elif hasattr(judge, "observe"):
         runs = judge
     else:
@@ -39,7 +38,7 @@ def _lacks(number, part, folder):
     )
 
 
-def find(exercise: str) -> Exercise:
+def find_exercise(exercise: str) -> Exercise:
     """The exercise of an id.
 
     Errors: `UsageError` that lists those there are.

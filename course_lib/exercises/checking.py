@@ -9,7 +9,7 @@ from course_lib.display import colored, in_notebook, progress_line, show_errors
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.exercises import baseline, fingerprints, hints, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
-from course_lib.exercises.catalog import exercises, find
+from course_lib.exercises.catalog import exercises, find_exercise
 from course_lib.exercises.exercise import Exercise, Wrong
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed
@@ -76,7 +76,7 @@ def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Ri
     `LaunchInterrupted` if the cell is interrupted.
     """
     try:
-        task = find(exercise)
+        task = find_exercise(exercise)
         _refuse_unless_function(task, answer)
         seconds = SECONDS if timeout is None else timeout
         return _judge(task, Attempt(answer, timeout=seconds))

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 _NAME = re.compile(r"e(\d+)_(\d+)([a-z]?)")
 
 
-def found() -> dict[str, Path]:
+def by_exercise() -> dict[str, Path]:
     """Return the folder of each exercise by its id, in order: 9.2 before 10.1."""
     matches = filter(None, (_NAME.fullmatch(path.name) for path in HERE.iterdir()))
     ordered = sorted(matches, key=lambda m: (int(m[1]), int(m[2]), m[3]))
@@ -23,10 +23,10 @@ def found() -> dict[str, Path]:
 
 def folder(exercise: str) -> Path:
     """Return the folder of an exercise, which may not be there."""
-    return HERE / name(exercise)
+    return HERE / folder_name(exercise)
 
 
-def name(exercise: str) -> str:
+def folder_name(exercise: str) -> str:
     """Return the name of the folder of an exercise: `e4_1` for 4.1."""
     return f"e{exercise.replace('.', '_')}"
 
@@ -36,15 +36,16 @@ def exercise_of(name: str) -> str:
     return name[1:].replace("_", ".")
 
 
-def module(exercise: str, part: str) -> str:
+def module_name(exercise: str, part: str) -> str:
     """Return the dotted name of a module of an exercise: its `judge` or `observe`."""
-    return f"{__package__}.{name(exercise)}.{part}"
+    return f"{__package__}.{folder_name(exercise)}.{part}"
 
 
 def observing() -> list[str]:
     """Return the names of the modules that run in ranks, to be imported ahead."""
-    own = (number for number, path in found().items() if (path / "observe.py").exists())
-    return [module(number, "observe") for number in own]
+    paths = by_exercise().items()
+    own = (number for number, path in paths if (path / "observe.py").exists())
+    return [module_name(number, "observe") for number in own]
 
 
 @functools.cache

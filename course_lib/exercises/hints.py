@@ -5,7 +5,7 @@ import html
 from course_lib.display import in_notebook
 from course_lib.errors import UsageError
 from course_lib.exercises import progress
-from course_lib.exercises.catalog import find
+from course_lib.exercises.catalog import find_exercise
 from course_lib.exercises.exercise import Exercise
 
 
@@ -29,7 +29,7 @@ class Hint:
         return f"**{self.head}:** {self.text} {self.more}"
 
 
-def following(exercise: Exercise) -> Hint:
+def next_hint(exercise: Exercise) -> Hint:
     """The next hint, which counts as seen."""
     number = min(len(exercise.hints), seen(exercise) + 1)
     progress.note(exercise.id, "hint")
@@ -41,9 +41,9 @@ def hint(exercise: str = "", number: int | None = None) -> Hint:
 
     Errors: `UsageError` for an unknown exercise or number; it lists those there are.
     """
-    task = find(exercise)
+    task = find_exercise(exercise)
     if number is None:
-        return following(task)
+        return next_hint(task)
     count = len(task.hints)
     if number not in range(1, count + 1):
         raise UsageError(f"exercise {task.id} has hints 1 to {count}, not {number!r}")
@@ -69,7 +69,7 @@ def offer(exercise: Exercise) -> None:
     button.description = _label(exercise)
 
     def clicked(_):
-        hint = following(exercise)
+        hint = next_hint(exercise)
         shown.value += f"<p><b>{hint.head}:</b> {html.escape(hint.text)}</p>"
         button.description = _label(exercise)
         button.disabled = seen(exercise) == len(exercise.hints)

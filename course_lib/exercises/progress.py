@@ -22,7 +22,7 @@ def _home():
 _HOME = _home()  # now, since a cell may change the folder later
 
 
-def place() -> Path:
+def path() -> Path:
     """The file: `COURSE_LIB_PROGRESS`, else hidden in the notebook's folder."""
     return Path(os.environ.get("COURSE_LIB_PROGRESS") or _HOME / _NAME)
 
@@ -47,12 +47,12 @@ def keep_guess(name: str, choice) -> str | None:
 def _add(row):
     row |= {"at": round(time.time())}
     try:
-        with open(place(), "ab", buffering=0) as file:
+        with open(path(), "ab", buffering=0) as file:
             # a newline first, since the line before may have been cut short
             file.write(f"\n{json.dumps(row)}\n".encode())
     except OSError as error:
         _unkept.append(row)
-        return f"{error.strerror} ({place()})"
+        return f"{error.strerror} ({path()})"
     return None
 
 
@@ -91,7 +91,7 @@ def _is_newer(row):
 
 def _stored():
     try:
-        lines = place().read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     return list(map(_row, lines))

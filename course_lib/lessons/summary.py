@@ -94,7 +94,7 @@ def _link(exercise, rows):
     title, minutes = next((r[2], r[4]) for r in rows if r[1] == exercise)
     text = f"{exercise} {title}"
     heading = f"{text} (about {minutes} minutes)".replace(" ", "-")
-    folder = progress.place().parent
+    folder = progress.path().parent
     names = sorted(folder.glob(f"{_stage(exercise).zfill(2)}_*.ipynb"))
     if not names:
         return f"Next: {html.escape(text)}"
@@ -121,5 +121,5 @@ def _newer(count):
     """What is said of rows that this version cannot read."""
     if not count:
         return ""
-    rows = f"{many(count, 'row')} of {progress.place().name}"
+    rows = f"{many(count, 'row')} of {progress.path().name}"
     return f"{rows} came from a newer version of the course: left as they are."

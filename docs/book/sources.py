@@ -66,9 +66,12 @@ def chapter(source: str, links: Links) -> dict:
         else:
             cell["outputs"] = list(map(outputs.shown, cell["outputs"]))
     if source.startswith("exercises/"):
-        from course_lib.exercises.catalog import find  # it imports torch
+        from course_lib.exercises.catalog import find_exercise  # it imports torch
 
-        cells = folds.with_hints(notebook["cells"], lambda name: find(name).hints)
+        def hints(name):
+            return find_exercise(name).hints
+
+        cells = folds.with_hints(notebook["cells"], hints)
     else:
         cells = folds.with_answers(notebook["cells"], sentences)
     return notebook | {"cells": cells}

@@ -4,8 +4,8 @@ import traceback
 
 import torch
 
+from course_lib.exercises.counted_work import Copies, Work
 from course_lib.exercises.device_runs import held, on_devices, to_cpu, watch
-from course_lib.exercises.spies import Copies, Work
 from course_lib.exercises.values import plain
 from course_lib.stacks import Frame, is_learners
 

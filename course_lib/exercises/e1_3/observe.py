@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises.compare import CLOSE, gap, largest
+from course_lib.exercises.counted_work import Work
 from course_lib.exercises.device_runs import on_devices, watch
-from course_lib.exercises.spies import Work
 from course_lib.system.host import usable_cores
 
 BLOCKS = 8  # equal parts of the batch whose gradients are known one by one

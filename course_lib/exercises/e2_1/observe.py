@@ -4,8 +4,8 @@ import copy
 
 from torch.nn.functional import cross_entropy
 
+from course_lib.exercises.counted_work import Work
 from course_lib.exercises.device_runs import one_gpu, watch
-from course_lib.exercises.spies import Work
 from course_lib.exercises.values import plain
 
 

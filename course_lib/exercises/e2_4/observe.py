@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch.nn.functional import cross_entropy
 
+from course_lib.exercises.counted_work import Work
 from course_lib.exercises.device_runs import one_gpu
-from course_lib.exercises.spies import Work
 from course_lib.exercises.values import plain
 
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
+from course_lib.exercises.counted_work import Work, everywhere, flops_of
 from course_lib.exercises.device_runs import on_devices, watch
-from course_lib.exercises.spies import Work, everywhere, flops_of
 from course_lib.exercises.values import plain
 from course_lib.tracing.events import Trace
 

@@ -11,9 +11,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
+from course_lib.exercises.counted_work import Copies, everywhere, flops_of
 from course_lib.exercises.device_runs import on_devices
 from course_lib.exercises.e3_1.observe import place_of, watched
-from course_lib.exercises.spies import Copies, everywhere, flops_of
 from course_lib.exercises.values import plain
 
 

@@ -5,11 +5,11 @@ import torch.distributed as dist
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises import baseline
-from course_lib.exercises.travel import Travel
+from course_lib.exercises.counted_traffic import Traffic
 from course_lib.exercises.values import plain
 
 
-class _Training(Travel):
+class _Training(Traffic):
     """Also lists the weights of the first layer that forward passes were made with.
 
     Only where they are others than before.

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises.compare import group, state_of
+from course_lib.exercises.counted_work import Work
 from course_lib.exercises.slow_saves import slow_saves
-from course_lib.exercises.spies import Work
 from course_lib.exercises.values import plain
 
 

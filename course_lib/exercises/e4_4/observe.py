@@ -4,8 +4,8 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import group, state_of
-from course_lib.exercises.spies import flops_of
-from course_lib.exercises.travel import Travel
+from course_lib.exercises.counted_traffic import Traffic
+from course_lib.exercises.counted_work import flops_of
 
 
 def observe(rank, world_size, answer, given):
@@ -20,15 +20,15 @@ def observe(rank, world_size, answer, given):
             flops = flops_of(list(zip(*own)))
             pairs = [tuple(part.to(device) for part in pair) for pair in zip(*own)]
             updates.clear()
-            with Travel(model.module) as travel:
+            with Traffic(model.module) as traffic:
                 answer(model, optimizer, pairs)
             steps[number] = {
                 "weights": state_of(model.module),
                 "updates": len(updates),
-                "sent": travel.sent,
-                "graphs": travel.graphs,
-                "passes": travel.passes,
-                "flops": travel.flops.get(str(device), 0),
+                "sent": traffic.sent,
+                "graphs": traffic.graphs,
+                "passes": traffic.passes,
+                "flops": traffic.flops.get(str(device), 0),
                 "baseline": {"flops": flops},
             }
         return {"steps": steps}

@@ -6,12 +6,12 @@ from torch.utils.data import DistributedSampler, TensorDataset
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import noted
-from course_lib.exercises.spies import flops_of
-from course_lib.exercises.travel import Travel
+from course_lib.exercises.counted_traffic import Traffic
+from course_lib.exercises.counted_work import flops_of
 from course_lib.exercises.values import plain
 
 
-class _Read(Travel):
+class _Read(Traffic):
     """Also lists the samples of each forward pass that a backward may follow.
 
     However they are read: a sample is known by its pixels, -1 by none.

@@ -6,8 +6,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
-from course_lib.exercises.spies import flops_of
-from course_lib.exercises.travel import Travel
+from course_lib.exercises.counted_traffic import Traffic
+from course_lib.exercises.counted_work import flops_of
 from course_lib.exercises.values import plain
 
 
@@ -31,12 +31,12 @@ def observe(rank, world_size, answer, given):
     # other weights on each rank, the same every time
     torch.manual_seed(given["seed"] + rank)
     handle = register_optimizer_step_pre_hook(step)
-    with Travel(baseline.network()) as travel:
+    with Traffic(baseline.network()) as traffic:
         returned = answer(rank, world_size, make_model, given["batches"])
     handle.remove()
     if isinstance(returned, nn.Module):
         returned = returned.state_dict()
-    started, *steps = travel.sent
+    started, *steps = traffic.sent
     return {
         "returned": plain(returned),
         "made": made[-1] if made else {},
@@ -44,7 +44,7 @@ def observe(rank, world_size, answer, given):
         "first": first,
         "started": sum(size for _, size in started),
         "sent": sum(size for calls in steps for _, size in calls),
-        "reduced": sum(travel.calls("all_reduce")),
-        "flops": sum(travel.flops.values()),
+        "reduced": sum(traffic.calls("all_reduce")),
+        "flops": sum(traffic.flops.values()),
         "baseline": {"flops": needed},
     }

@@ -9,7 +9,15 @@ from multiprocessing.connection import Connection
 import numpy
 import torch
 
-from course_lib.exercises import forked
+from course_lib.exercises.child_processes import (
+    AT_STORE,
+    AT_WRITE,
+    Family,
+    Writes,
+    arrays,
+    of_answer,
+    watched,
+)
 from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
@@ -17,7 +25,7 @@ _LATE = 1000  # milliseconds, about, that its first message waits for the parent
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
 
 
-class Counters(forked.Family):
+class Counters(Family):
     """What processes bring about outside of themselves, too."""
 
     stores: numpy.ndarray  # they may be in its own memory
@@ -31,18 +39,18 @@ def observe(rank, world_size, answer, given):
     shares = given["shares"]
     family = Counters(len(shares))
     _note_messages(family)
-    with forked.watched(family, answer), _Splitting(family):
+    with watched(family, answer), _Splitting(family):
         sys._getframe().f_trace_opcodes = True  # to Python 3.12 before tracing begins
         sys.settrace(functools.partial(_trace, family))
         value = answer(shares)
         sys.settrace(None)
         returned, facts = plain(value), family.facts()
     shared = torch.is_tensor(value) and value.is_shared()
-    facts |= {"returned": returned, "shared": shared, "arrays": len(forked.arrays())}
+    facts |= {"returned": returned, "shared": shared, "arrays": len(arrays())}
     return facts | family.notes(*Counters.__annotations__)
 
 
-class _Splitting(forked.Writes):
+class _Splitting(Writes):
     """Takes operators that write to shared tensors apart: read, hold, write."""
 
     def write(self, operator, args, kwargs, targets):
@@ -57,7 +65,7 @@ class _Splitting(forked.Writes):
         result = operator(*args, **kwargs)
         changed = [new != old for new, old in zip(targets, before)]
         if any(map(torch.any, changed)):
-            self.family.hold(forked.AT_WRITE)
+            self.family.hold(AT_WRITE)
         for target, memory, where in zip(targets, shared, changed):
             memory[where] = target[where]  # the rest may be another process's
             target.data = memory
@@ -69,7 +77,7 @@ def _trace(family, frame, event, _):
 
     A shared array of NumPy or a `mp.Value` changes by several instructions of Python.
     """
-    if not forked.of_answer(frame):
+    if not of_answer(frame):
         return None
 
     def step(frame, event, _):
@@ -77,7 +85,7 @@ def _trace(family, frame, event, _):
         if stores and family.own and not family.writes[family.own]:
             family.note_write("stores")
             if family.stores[family.own] <= _HELD:
-                family.hold(forked.AT_STORE)
+                family.hold(AT_STORE)
         return step
 
     # from Python 3.13 on opcodes are traced only for a frame that has its function

@@ -15,7 +15,17 @@ from torch.nn.functional import cross_entropy, one_hot
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import TensorDataset
 
-from course_lib.exercises import baseline, forked
+from course_lib.exercises import baseline
+from course_lib.exercises.child_processes import (
+    AT_WRITE,
+    FORK,
+    MOST,
+    Family,
+    Writes,
+    replace,
+    shared,
+    watched,
+)
 
 BATCH = 32
 LONGEST = 90  # steps of a process that are noted; with one more it ends
@@ -24,7 +34,7 @@ _THREADS = 4  # that a process has if it does not say otherwise
 _CLASSES = 10
 
 
-class Trainers(forked.Family):
+class Trainers(Family):
     """Of processes that train, how many gradients and steps they have made, too."""
 
     gradients: numpy.ndarray
@@ -47,10 +57,10 @@ def observe(rank, world_size, answer, given):
     earlier = updates.weights().grad.flatten().clone()
     register_optimizer_step_post_hook(lambda *_: family.note("steps"))
     count = functools.partial(setattr, updates, "threads")
-    forked.replace(answer, torch, "set_num_threads", count)
+    replace(answer, torch, "set_num_threads", count)
     # a pool of the rank's would not be forked
     torch.get_num_threads = lambda: updates.threads
-    with forked.watched(family, answer), updates:
+    with watched(family, answer), updates:
         answer(model, TensorDataset(images, labels), given["processes"])
         # what those that train have started loads for them, or gets something ready
         family.helper |= family.nested & (family.gradients == 0)
@@ -66,21 +76,21 @@ def _begin(model, images, labels):
     forked after it call backward again.
     """
     parameters = list(model.parameters())
-    gradients = [forked.shared(*p.shape, kind=numpy.float32) for p in parameters]
+    gradients = [shared(*p.shape, kind=numpy.float32) for p in parameters]
 
     def compute():
         cross_entropy(model(images), labels).backward()
         for parameter, gradient in zip(parameters, gradients):
             gradient[:] = parameter.grad.numpy()
 
-    child = forked.FORK.Process(target=compute)
+    child = FORK.Process(target=compute)
     child.start()
     child.join()
     for parameter, gradient in zip(parameters, gradients):
         parameter.grad = torch.tensor(gradient)
 
 
-class _Updates(forked.Writes):
+class _Updates(Writes):
     """What each process computes: the gradients of the largest weights, their samples.
 
     A process is held before its first updates, so that others come in between. The
@@ -91,16 +101,16 @@ class _Updates(forked.Writes):
 
     def __init__(self, family, model, data):
         super().__init__(family)
-        self.model, self.lock, self.threads = model, forked.FORK.Lock(), _THREADS
+        self.model, self.lock, self.threads = model, FORK.Lock(), _THREADS
         self.shape = self.weights().shape
         self.labels, self.used = data[1], 0
         self.logits = self.slope = torch.empty(0)
         self.known = {key: n for n, key in enumerate(_keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
-        steps = forked.MOST, LONGEST
-        self.gradients = forked.shared(*steps, size, kind=numpy.float32)
-        self.samples = forked.shared(*steps, len(self.labels))  # from 1; 0 is none
-        self.off = forked.shared(forked.MOST, kind=numpy.float64)
+        steps = MOST, LONGEST
+        self.gradients = shared(*steps, size, kind=numpy.float32)
+        self.samples = shared(*steps, len(self.labels))  # from 1; 0 is none
+        self.off = shared(MOST, kind=numpy.float64)
 
     def weights(self) -> nn.Parameter:
         """The largest parameter of the model that the answer is given."""
@@ -120,7 +130,7 @@ class _Updates(forked.Writes):
             return
         self.family.note_write("writes")
         if self.family.own and self.family.writes[self.family.own] <= _HELD:
-            self.family.hold(forked.AT_WRITE)
+            self.family.hold(AT_WRITE)
 
     def compute(self, operator, args, kwargs):
         result, packet = operator(*args, **kwargs), operator.overloadpacket

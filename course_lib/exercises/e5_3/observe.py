@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.multiprocessing import reductions
 
-from course_lib.exercises import baseline, forked
+from course_lib.exercises import baseline
+from course_lib.exercises.child_processes import FORK, Family, watched
 from course_lib.exercises.values import plain
 from course_lib.system import linux
 
@@ -29,12 +30,12 @@ _OBJECT = 32  # bytes of a small object of Python, about
 
 def observe(rank, world_size, answer, given):
     """What `answer(queue, count)` returns, and what is held as each batch comes."""
-    family, parts = forked.Family(expected=1), batches(**given)
+    family, parts = Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
-    queue = forked.FORK.Queue(maxsize=3)
-    start = forked.FORK.Process
+    queue = FORK.Queue(maxsize=3)
+    start = FORK.Process
     producer = start(target=_produce, args=(family, queue, parts), daemon=True)
-    with forked.watched(family, answer):
+    with watched(family, answer):
         producer.start()
         _warm_up(*parts[0])
         files, before = _open_files(), _private()

@@ -5,7 +5,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import gap, group, state_of
-from course_lib.exercises.spies import Work, flops_of
+from course_lib.exercises.counted_work import Work, flops_of
 from course_lib.exercises.values import plain
 
 _BUCKET = 0.001  # MB: each layer has a bucket of its own, after the first batch

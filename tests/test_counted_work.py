@@ -9,7 +9,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, linear
 
 from course_lib.accelerators.selection import devices
-from course_lib.exercises.spies import Work
+from course_lib.exercises.counted_work import Work
 
 IMAGES, LABELS = torch.randn(6, 1, 8, 8), torch.tensor([1, 2, 3, 4, 5, 6])
 

@@ -4,11 +4,11 @@ import itertools
 
 import torch
 
-from course_lib.exercises.spies import Work
+from course_lib.exercises.counted_work import Work
 from course_lib.tracing import flight_recorder
 
 
-class Travel(Work):
+class Traffic(Work):
     """Counts the work of this rank, and what it hands to collectives meanwhile.
 
     `sent` lists for each forward pass the calls after it and before the next one, as
