@@ -55,7 +55,7 @@ class Attempt:
         self.tick = None  # told the seconds of a launch while it runs
 
     def run(self, observe: Callable, case: Case) -> Results:
-        """What `observe(rank, world_size, answer, case.given)` returned on each rank.
+        """Return what `observe(rank, world_size, answer, given)` gave on each rank.
 
         Errors: `Missing` for a stub, `Failed` with rank and line if a rank fails,
         `Broken` if it fails by a fault of the check.

@@ -15,7 +15,7 @@ RATE = 0.1  # learning rate of every exercise
 
 @contextlib.contextmanager
 def settled():
-    """PyTorch's own settings in a block or a decorated function: f32, CPU, gradients.
+    """Set PyTorch's own defaults in a block or a function: f32, CPU, gradients.
 
     The checks run in the notebook, which may have set others for itself. One thread:
     with small operators several only wait for each other.
@@ -32,50 +32,50 @@ def settled():
 
 
 def network(seed: int = 0) -> nn.Module:
-    """A small network for the digits, f32[n, 1, 8, 8] to f32[n, 10]."""
+    """Return a small network for the digits, f32[n, 1, 8, 8] to f32[n, 10]."""
     with seeded(seed):
         return unseeded()
 
 
 def network_with_norm(seed: int = 0) -> nn.Module:
-    """The same with BatchNorm, whose running statistics are buffers."""
+    """Return the same with a BatchNorm, whose running statistics are buffers."""
     with seeded(seed):
         return unseeded(nn.BatchNorm1d(32))
 
 
 def unseeded(*middle: nn.Module) -> nn.Module:
-    """The network with the random numbers that come next."""
+    """Return the network with the random numbers that come next."""
     layers = [nn.Linear(64, 32), *middle, nn.ReLU(), nn.Linear(32, 10)]
     return nn.Sequential(nn.Flatten(), *layers)
 
 
 @contextlib.contextmanager
 def seeded(seed: int = 0):
-    """Random numbers of a seed in a block, without a trace in the notebook's state."""
+    """Draw random numbers of a seed in a block; the notebook's own state stays."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # and not those of GPUs
         yield
 
 
 def samples(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first `count` digits of the training part: images and labels."""
+    """Return the first `count` digits of the training part: images and labels."""
     train, _ = digits()
     images, labels = train.tensors
     return images[:count], labels[:count]
 
 
 def size(model: nn.Module) -> int:
-    """The bytes of all parameters, which is what their gradients have, too."""
+    """Return the bytes of all parameters, which is what their gradients have, too."""
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
 
 def optimizer(model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of every exercise: SGD with rate 0.1."""
+    """Return the optimizer of every exercise: SGD with rate 0.1."""
     return torch.optim.SGD(model.parameters(), lr=RATE)
 
 
 def weights_after(batches, *, start: dict) -> dict:
-    """The weights after one step per batch, a pair of images and labels.
+    """Return the weights after one step per batch, a pair of images and labels.
 
     The loss is the mean cross-entropy.
     """
@@ -90,7 +90,7 @@ def weights_after(batches, *, start: dict) -> dict:
 
 
 def batches(data, *, batch: int, epochs: int):
-    """The batches of a training in the orders of DistributedSampler with its own seed.
+    """Yield the batches of a training as DistributedSampler orders them by its seed.
 
     Those of all ranks together. https://docs.pytorch.org/docs/stable/data.html
     """

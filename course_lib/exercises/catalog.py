@@ -39,7 +39,7 @@ def _lacks(number, part, folder):
 
 
 def find_exercise(exercise: str) -> Exercise:
-    """The exercise of an id.
+    """Return the exercise of an id.
 
     Errors: `UsageError` that lists those there are.
     """

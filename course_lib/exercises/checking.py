@@ -136,7 +136,7 @@ def _solved(task, attempt):
 
 
 def solve(task: Exercise, attempt: Attempt, seed: int = 0) -> str:
-    """What is proven of an answer by the cases of a seed, in order.
+    """Return what is proven of an answer by the cases of a seed, in order.
 
     Errors: `Wrong` with the number of the case that shows it, and the hint of the known
     mistake that it is nearest to; those of `Attempt`.

@@ -48,7 +48,7 @@ class Stuck(BaseException):
 
 
 def shared(*shape: int, kind=numpy.int64) -> numpy.ndarray:
-    """An array of zeros that forked processes share."""
+    """Return an array of zeros that forked processes share."""
     size = int(numpy.prod(shape)) * numpy.dtype(kind).itemsize
     # a map without a file is shared with the processes forked later
     return numpy.frombuffer(mmap.mmap(-1, size), dtype=kind).reshape(shape)
@@ -105,7 +105,7 @@ class Family:
         return int(self.counts[0])
 
     def born(self) -> range:
-        """The numbers of the forked processes."""
+        """Return the numbers of the forked processes."""
         return range(1, 1 + self.forks)
 
     def note(self, name: str) -> None:
@@ -113,17 +113,17 @@ class Family:
         getattr(self, name)[self.own] += 1
 
     def notes(self, *names: str) -> dict[str, list[int]]:
-        """What was noted of each process, the rank first."""
+        """Return what was noted of each process, the rank first."""
         return {n: getattr(self, n)[: 1 + self.forks].tolist() for n in names}
 
     def state(self, number: int) -> str:
-        """One letter: R runs, S sleeps, Z has ended or is gone, as in /proc."""
+        """Return one letter: R runs, S sleeps, Z has ended or is gone, as in /proc."""
         if not self.pid[number]:
             return "R"  # it was forked, and has not noted its number yet
         return processes.state(self.pid[number]) or "Z"
 
     def moves(self, number: int) -> bool:
-        """False for a process that only another one can bring on."""
+        """Return whether a process goes on without another one that brings it on."""
         here = self.napping[number] or self.holding[number]
         return bool(here) or self.state(number) not in "SZ"
 
@@ -135,7 +135,7 @@ class Family:
             calm = 0 if self.moves(0) else calm + 1
 
     def polls(self) -> bool:
-        """True if the rank asks one process again and again whether it has ended."""
+        """Return whether the rank asks one process over and over if it has ended."""
         return self.asked.max() > 1
 
     def be_late(self, longest: int, *, ends: bool = False) -> None:
@@ -182,7 +182,7 @@ class Family:
             self.napping[self.own] = 0
 
     def locking(self) -> bool:
-        """True while this process holds a lock of the answer's."""
+        """Return whether this process holds a lock of the answer's now."""
         return any(lock._semlock._is_mine() for lock in self.locks)
 
     def note_write(self, name: str) -> None:
@@ -200,7 +200,7 @@ class Family:
                 self.errors.put([line, *own[-1:]])
 
     def facts(self) -> dict:
-        """What every exercise asks of the processes, as plain data."""
+        """Return what every exercise asks of the processes, as plain data."""
         for number in self.born():
             self.running[number] = self.state(number) != "Z"
             # one that raised or was killed noted no end
@@ -339,7 +339,7 @@ def _who_waits(family):
 
 
 def of_answer(frame) -> bool:
-    """True for a frame of the learner's code."""
+    """Return whether a frame is of the learner's code."""
     return is_learners(Frame(frame.f_code.co_filename, 0, ""))
 
 
@@ -364,7 +364,7 @@ class Writes(TorchDispatchMode):
         return self.compute(operator, args, kwargs)
 
     def compute(self, operator, args, kwargs):
-        """What an operator that changes nothing shared gives."""
+        """Return what an operator that changes nothing shared gives."""
         return operator(*args, **kwargs)
 
 
@@ -387,7 +387,7 @@ def _is_shared(tensor):
 
 
 def arrays() -> list[range]:
-    """The memory from which `mp.Array` and `mp.Value` are made, as addresses."""
+    """Return the memory from which `mp.Array` and `mp.Value` are made, as addresses."""
     arenas = heap.BufferWrapper._heap._arenas
     buffers = [ctypes.c_char.from_buffer(arena.buffer) for arena in arenas]
     starts = map(ctypes.addressof, buffers)

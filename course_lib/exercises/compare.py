@@ -19,7 +19,7 @@ SMALL = 32  # bytes: a loss to report or a note of DDP's own, no gradient
 
 @contextlib.contextmanager
 def group(rank: int, world_size: int, *, gpus: bool = True):
-    """The process group of a check, and the device of this rank, in a block.
+    """Join the process group of a check in a block, which gets this rank's device.
 
     On the CPU without `gpus`, and where ranks would share one: gloo cannot send CUDA
     tensors, and an answer that sends is right everywhere or nowhere. An answer that
@@ -51,7 +51,7 @@ def _refuse_leaving(*_, **__):
 
 @contextlib.contextmanager
 def noted(owner: type, name: str):
-    """What the method `name` of a class is called with in a block, in order."""
+    """Note in a block what the method `name` of a class is called with, in order."""
     method, calls = getattr(owner, name), []
 
     def noting(self, *args, **kwargs):
@@ -66,7 +66,7 @@ def noted(owner: type, name: str):
 
 
 def state_of(value):
-    """A state dict as tensors on the CPU, also of a module; else what it is instead."""
+    """Return a state dict, or a module's, as CPU tensors; else what it is instead."""
     if isinstance(value, torch.nn.Module):
         value = value.state_dict()
     if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
@@ -75,12 +75,12 @@ def state_of(value):
 
 
 def largest(state: dict) -> float:
-    """The largest number of a state dict, without its sign; nan if there is one."""
+    """Return the largest number of a state dict, without its sign; nan if one is."""
     return torch.stack([value.abs().max() for value in state.values()]).max().item()
 
 
 def gap(one: dict, other: dict) -> float:
-    """The largest difference of two state dicts; inf for nan, other names or shapes."""
+    """Return the largest difference of two state dicts; inf for nan or other shapes."""
     if _shapes(one) != _shapes(other):
         return float("inf")
     gaps = [(one[name].float() - other[name].float()).abs().max() for name in one]
@@ -89,7 +89,7 @@ def gap(one: dict, other: dict) -> float:
 
 
 def apart(found: dict, expected: dict) -> dict:
-    """By how much each tensor of a state dict differs; {} if one has another shape."""
+    """Return by how much each tensor of a state dict differs; {} for other shapes."""
     if _shapes(found) != _shapes(expected):
         return {}
     return {name: found[name] - expected[name] for name in expected}
@@ -157,12 +157,12 @@ def _shapes(state):
 
 
 def near(found: float | None, expected: float, most: float = CLOSE) -> bool:
-    """True if a number is there (none and nan are not) and differs by `most`."""
+    """Return whether a number is there (none and nan are not) and differs by `most`."""
     return found is not None and abs(found - expected) <= most
 
 
 def own_lines(error: LaunchError) -> set:
-    """The lines of the answer that ranks were in when they were stopped."""
+    """Return the lines of the answer that ranks were in when they were stopped."""
     own = ([f for f in frames if is_learners(f)] for frames in error.where.values())
     return {frames[-1] for frames in own if frames}
 

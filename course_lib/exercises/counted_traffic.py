@@ -28,7 +28,7 @@ class Traffic(Work):
         self.sent = [calls[start:stop] for start, stop in ends]
 
     def calls(self, name: str) -> list[int]:
-        """The bytes of each call of a collective since the first pass began."""
+        """Return the bytes of each call of a collective since the first pass began."""
         return [size for after in self.sent[1:] for one, size in after if one == name]
 
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
@@ -51,7 +51,7 @@ class Traffic(Work):
                 self.note_training(*(args[place] for place in self._places[packet]))
 
     def note_training(self, weight, samples) -> None:
-        """Called for each pass that a backward may follow; a subclass may note them."""
+        """Note a pass that a backward may follow; for a subclass."""
 
 
 def _calls():

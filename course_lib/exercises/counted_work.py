@@ -58,7 +58,7 @@ class Work(TorchDispatchMode):
         return result
 
     def note_pass(self, packet, args) -> None:
-        """Called for each operator, before it is run; a subclass may note more."""
+        """Note an operator before it is run; a subclass may note more."""
         # before it is run, for one that runs out of memory never gets to its end
         if packet in self._places:
             weight, samples = (args[place] for place in self._places[packet])
@@ -67,7 +67,7 @@ class Work(TorchDispatchMode):
 
 
 def flops_of(pairs) -> int:
-    """What a plain training of the network with pairs of images and labels computes."""
+    """Return the FLOPs of a plain training of the network on images and labels."""
     model = baseline.network()
     with Work(model) as work:
         for images, labels in pairs:

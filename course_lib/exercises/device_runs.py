@@ -30,7 +30,7 @@ class Run:
         return self.trace.span
 
     def crossings(self) -> list[int]:
-        """The bytes of each transfer from one device to another, in order."""
+        """Return the bytes of each transfer from one device to another, in order."""
         return [
             transfer.bytes
             for transfer in self.trace.transfers
@@ -39,7 +39,7 @@ class Run:
 
 
 def on_devices(count: int, **options) -> list[torch.device]:
-    """Virtual GPUs for the ranks of a check, whatever the machine has.
+    """Return virtual GPUs for the ranks of a check, whatever the machine has.
 
     A check counts bytes and compares modelled times: on real GPUs the work space of
     libraries would count, too, and the verdict would depend on the machine.
@@ -69,18 +69,18 @@ def watch(call: Callable, devs: Sequence[torch.device]) -> Run:
 
 
 def held(devs: Sequence[torch.device]) -> dict[str, int]:
-    """The bytes that are allocated now, by device name; garbage does not count."""
+    """Return the bytes that are allocated now by device name, without garbage."""
     gc.collect()
     gpu = torch.get_device_module(devs[0])
     return {str(device): gpu.memory_allocated(device) for device in devs}
 
 
 def to_cpu(value):
-    """A tensor on the CPU, cut off from its graph; all else as it is."""
+    """Return a tensor on the CPU, cut off from its graph; all else as it is."""
     return value.detach().cpu().clone() if torch.is_tensor(value) else value
 
 
 def one_gpu(memory: int | None = None):
-    """The device of a check in a rank, and its module."""
+    """Return the device of a check in a rank, and its module."""
     [device] = on_devices(1, memory=memory)
     return device, torch.get_device_module(device)

@@ -25,7 +25,7 @@ _WITHIN = re.compile(r"^when serializing .*", re.MULTILINE)
 
 
 def features(value):
-    """A clue as JSON can hold it: a dict of tensors becomes one vector, projected."""
+    """Return a clue as JSON can hold it: a dict of tensors as one projected vector."""
     if torch.is_tensor(value):
         return _projected([value])
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _projected(tensors):
 
 
 def distance(one, other) -> float:
-    """From 0, the same, to 1, nothing alike, of two clues as `features` gives them.
+    """Return from 0, the same, to 1, nothing alike, how far two features are apart.
 
     Of a list it is the mean of its parts, of a dict the largest one: all must agree.
     """
@@ -83,7 +83,7 @@ def _is_number(value):
 
 
 def words(message: str) -> list[str]:
-    """The words of an error's message, each once, numbers and addresses alike."""
+    """Return the words of an error's message, each once, without numbers."""
     message = _WITHIN.sub("", re.sub(r"0x[0-9a-f]+", "", message))
     message = _NOT_FOUND.sub(r"attribute lookup \2 on \1 failed", message)
     message = message.replace("float division", "division")
@@ -100,13 +100,13 @@ def _unlike(one, other):
 
 @functools.cache
 def known(exercise: str) -> list[dict]:
-    """The mistakes of an exercise: their names, hints and fingerprints."""
+    """Return the mistakes of an exercise: their names, hints and fingerprints."""
     path = folders.folder(exercise) / "mistakes.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def of(wrong) -> dict | None:
-    """The fingerprint of a mistake; None if the judge gives no clue to it."""
+    """Return the fingerprint of a mistake; None if the judge gives no clue to it."""
     if wrong.clue is None:
         return None
     if wrong.failed:
@@ -116,7 +116,7 @@ def of(wrong) -> dict | None:
 
 
 def nearest(exercise: str, found: dict | None) -> dict | None:
-    """The known mistake with this fingerprint, or None."""
+    """Return the known mistake with this fingerprint, or None."""
     if found is None:
         return None
     distances = _failure_distances if "failed" in found else _distances

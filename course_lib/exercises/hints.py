@@ -30,14 +30,14 @@ class Hint:
 
 
 def next_hint(exercise: Exercise) -> Hint:
-    """The next hint, which counts as seen."""
+    """Return the next hint, which counts as seen from then on."""
     number = min(len(exercise.hints), seen(exercise) + 1)
     progress.note(exercise.id, "hint")
     return Hint(exercise, number)
 
 
 def hint(exercise: str = "", number: int | None = None) -> Hint:
-    """The next hint for an exercise, or the hint of that number (from 1).
+    """Return the next hint for an exercise, or the hint of that number (from 1).
 
     Errors: `UsageError` for an unknown exercise or number; it lists those there are.
     """
@@ -51,13 +51,13 @@ def hint(exercise: str = "", number: int | None = None) -> Hint:
 
 
 def seen(exercise: Exercise) -> int:
-    """How many hints of an exercise were asked for."""
+    """Return how many hints of an exercise were asked for."""
     asked = progress.states().get(exercise.id, []).count("hint")
     return min(asked, len(exercise.hints))
 
 
 def offer(exercise: Exercise) -> None:
-    """A button for the next hint, in a notebook."""
+    """Show a button for the next hint, in a notebook."""
     if not in_notebook():
         return
     try:

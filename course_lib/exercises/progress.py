@@ -23,7 +23,7 @@ _HOME = _home()  # now, since a cell may change the folder later
 
 
 def path() -> Path:
-    """The file: `COURSE_LIB_PROGRESS`, else hidden in the notebook's folder."""
+    """Return the file: `COURSE_LIB_PROGRESS`, else hidden in the notebook's folder."""
     return Path(os.environ.get("COURSE_LIB_PROGRESS") or _HOME / _NAME)
 
 
@@ -57,7 +57,7 @@ def _add(row):
 
 
 def states() -> dict[str, list[str]]:
-    """All states so far by exercise, oldest first; damaged lines are passed over.
+    """Return all states so far by exercise, oldest first, without damaged lines.
 
     The exercise of the newest row is the last.
     """
@@ -71,13 +71,13 @@ def states() -> dict[str, list[str]]:
 
 
 def guesses() -> dict:
-    """The last choice by the name of its guess."""
+    """Return the last choice by the name of its guess."""
     rows = (row for row in _rows() if isinstance(row.get("guess"), str))
     return {row["guess"]: row.get("choice") for row in rows}
 
 
 def newer() -> int:
-    """How many rows a newer version of the course wrote: they are left alone."""
+    """Return how many rows a newer version of the course wrote; they are left alone."""
     return sum(_is_newer(row) for row in _stored())
 
 

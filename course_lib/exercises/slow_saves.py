@@ -14,7 +14,7 @@ MOST = 6.0  # seconds that a file is late
 
 @contextlib.contextmanager
 def slow_saves(answer: Callable, mark: Path, others_wait: Callable[[], bool]):
-    """The calls of torch.save in a block; half of each file is late.
+    """Note the calls of torch.save in a block; half of each file is late.
 
     It comes once the other ranks wait for this one, at the latest after `MOST` seconds:
     who guesses how long a save takes reads half a file. The file `mark` exists while a

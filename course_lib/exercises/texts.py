@@ -25,7 +25,7 @@ class Texts:
     def wrong(
         self, section: str, /, *, why="", hint="", clue=None, also=None, **fill
     ) -> Wrong:
-        """The `Wrong` of a section, filled in.
+        """Return the `Wrong` of a section, filled in.
 
         Its hint is its own, or the one that `why` names, or the text `hint`.
         """
@@ -36,7 +36,7 @@ class Texts:
         return Wrong(_filled(texts["found"], fill), hint, clue=clue, also=also)
 
     def differing(self, facts, **fill) -> Wrong | None:
-        """The `Wrong` of the first fact that is not as expected, or None.
+        """Return the `Wrong` of the first fact that is not as expected, or None.
 
         A fact is the name of a section, the number of each rank, the right one, and
         which are allowed, from the least to the most.
@@ -55,7 +55,7 @@ class Texts:
             raise wrong
 
     def hint(self, name: str, /, **fill) -> str:
-        """A hint of the section `[hints]`, filled in."""
+        """Return a hint of the section `[hints]`, filled in."""
         return _filled(folders.texts(self.exercise)["hints"][name], fill)
 
 

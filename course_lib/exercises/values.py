@@ -28,7 +28,7 @@ class Other:
 
 
 def plain(value, depth: int = _DEPTH):
-    """A value by its exact built-in type; what has none is an `Other`.
+    """Return a value by its exact built-in type; what has none is an `Other`.
 
     Tensors come to the CPU without their graph. Sets, ranges and arrays become lists,
     fractions and decimals floats.
@@ -88,7 +88,7 @@ def _key(key):
 
 
 def number_of(value) -> float | None:
-    """A finite number or a tensor of one, as a float; None for anything else."""
+    """Return a finite number or a tensor of one, as a float; None for anything else."""
     if isinstance(value, str | bytes):
         return None
     try:
@@ -99,5 +99,5 @@ def number_of(value) -> float | None:
 
 
 def shown(value) -> str:
-    """A plain value in one line, for a sentence."""
+    """Return a plain value in one line, for a sentence."""
     return value.text if isinstance(value, Other) else short(value)

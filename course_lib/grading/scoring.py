@@ -42,7 +42,7 @@ class Execution:
 def tasks(
     assignment: Assignment, execution: Execution, *, canary=False
 ) -> tuple[Task, ...]:
-    """The task of each check, in order."""
+    """Return the task of each check, in order."""
     scored = []
     for check in assignment.checks:
         outcome, sentence, hint = _judged(assignment, execution, check)
@@ -57,7 +57,7 @@ def tasks(
 def notes(
     merged: Merged, execution: Execution, scored: Iterable[Task]
 ) -> Iterator[str]:
-    """What cells did that no task tells."""
+    """Yield what cells did that no task tells."""
     told = set()
     for check, task in zip(merged.assignment.checks, scored, strict=True):
         if task.outcome in (CRASHED, LATE):
@@ -74,7 +74,7 @@ def notes(
 
 
 def broken(assignment: Assignment, execution: Execution) -> str:
-    """What a check said that failed by a fault of its own; else nothing."""
+    """Return what a check said that failed by a fault of its own; else nothing."""
     cells = [execution.cells.get(check.cell, {}) for check in assignment.checks]
     texts = [cell["text"] for cell in cells if cell.get("kind") == _OWN]
     return f"a check failed, or the notebook makes it so: {texts[0]}" if texts else ""
@@ -143,7 +143,7 @@ def _canary(execution, check, sentence):
 
 
 def seconds(assignment: Assignment, usual: float) -> Mapping[str, float]:
-    """How long each check may take, and its canary."""
+    """Return how long each check may take, and its canary."""
     limits = {}
     for check in assignment.checks:
         limits[check.cell] = limits[f"canary-{check.cell}"] = _limit(check, usual)

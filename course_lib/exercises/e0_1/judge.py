@@ -13,7 +13,7 @@ _SIZES = (4, 3, 1)
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """A launch for each world size; one rank alone is its own neighbour."""
+    """Yield a launch for each world size; one rank alone is its own neighbour."""
     sizes = random.Random(seed).sample(range(3, 7), 2) + [1] if seed else _SIZES
     for size in sizes:
         expected = [(rank + 1) % size for rank in range(size)]

@@ -4,5 +4,5 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` returns on this rank, as plain data."""
+    """Return what `answer` gives on this rank, as plain data."""
     return plain(answer(rank, world_size))

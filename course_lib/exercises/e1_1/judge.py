@@ -20,7 +20,7 @@ _SPARE = 0.05  # of a layer, or of the bytes of an activation
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Models of two depths and widths; expected are the output and x's gradient."""
+    """Yield models of two depths and widths; expected: the output, x's gradient."""
     for layers, width, samples in _SHAPES if not seed else _drawn(seed):
         with baseline.seeded(layers + seed):
             parts = [[nn.Linear(width, width), nn.ReLU()] for _ in range(layers)]

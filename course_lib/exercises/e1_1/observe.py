@@ -11,7 +11,7 @@ from course_lib.stacks import Frame, is_learners
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(model, devices)` puts where, and what its forward does.
+    """Return what `answer(model, devices)` puts where, and what its forward does.
 
     `given` has the model and its input; what forward returns goes through backward.
     """

@@ -29,7 +29,7 @@ _STEP = 100_000  # bytes to which a budget is rounded up
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Five models; expected are pairs of what a device needs, by cut.
+    """Yield five models; expected are pairs of what a device needs, by cut.
 
     A budget is just above the second best cut by the text: at least two are right.
     """

@@ -15,7 +15,7 @@ from course_lib.exercises.values import plain
 
 
 def mlp(widths, seed: int = 0) -> nn.Sequential:
-    """Linear layers of these widths, a ReLU behind all but the last."""
+    """Return Linear layers of these widths, a ReLU behind all but the last."""
     with baseline.seeded(seed):
         pairs = zip(widths, widths[1:])
         layers = [layer for pair in pairs for layer in (nn.Linear(*pair), nn.ReLU())]
@@ -23,7 +23,7 @@ def mlp(widths, seed: int = 0) -> nn.Sequential:
 
 
 def observe(rank, world_size, answer, given):
-    """The cut that `answer(model, x, budget)` returns, and both peaks of two steps."""
+    """Return the cut that `answer(model, x, budget)` gives, and both steps' peaks."""
     model, x, devs = given["model"], given["x"], on_devices(2)
     returned = plain(answer(copy.deepcopy(model), x.clone(), given["budget"]))
     seen = {"returned": returned, "cut": None, "names": tuple(map(str, devs))}

@@ -25,7 +25,7 @@ _MANY = 12  # from here on what each one repeats costs more than the bubble it s
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Two parts of equal work, f32[n, 1024] to f32[n, 10]; labels in no order."""
+    """Yield two parts of equal work, f32[n, 1024] to f32[n, 10]; labels in no order."""
     depth = 4 if not seed else random.Random(seed).choice((4, 6))
     with baseline.seeded(seed):
         # smooth: of eight million ReLUs one that stands at 0 is rounded to either side
@@ -115,7 +115,7 @@ def _why_slow(count, *, turns, late):
 
 
 def draw(case: Case, seen):
-    """The timeline of both devices."""
+    """Draw the timeline of both devices."""
     from course_lib.plots.timeline import plot_timeline
 
     return plot_timeline(seen[0]["trace"])

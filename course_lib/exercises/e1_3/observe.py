@@ -17,7 +17,7 @@ _EVERY = 997  # one number of so many stands for a gradient where it is looked i
 
 
 def observe(rank, world_size, answer, given):
-    """Gradients, time, work and copies of `answer`, and of the whole batch at once."""
+    """Return gradients, time, work and copies of `answer`, and of the whole batch."""
     devs = on_devices(2, gpu="T4", link="PCIe3")
     # not for the answer, whose limit counts the time of all its threads
     torch.set_num_threads(usable_cores())
@@ -51,7 +51,7 @@ def observe(rank, world_size, answer, given):
 
 
 def costs(given, devs):
-    """Time, work and copies of the whole batch at once, and its gradients."""
+    """Return time, work and copies of the whole batch at once, and its gradients."""
     parts, x, labels = _placed(given, devs)
     call = partial(_backward, parts, x, labels, devs[1])
     run, work = _watched(call, devs, parts[0])

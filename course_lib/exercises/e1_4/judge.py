@@ -22,7 +22,7 @@ _ROUNDED = 0.06  # relative error of a number that was rounded, in whatever unit
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Networks of one to four layers, some of them equally wide."""
+    """Yield networks of one to four layers, some of them equally wide."""
     numbers = random.Random(seed)
     for widths, samples in _CASES if not seed else _drawn(numbers):
         yield Case({"widths": widths, "samples": samples})

@@ -8,7 +8,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(widths, samples)` predicts, beside what a device counts."""
+    """Return what `answer(widths, samples)` predicts, beside what a device counts."""
     returned = plain(answer(list(given["widths"]), given["samples"]))
     return {"returned": returned, "baseline": _costs(given)}
 

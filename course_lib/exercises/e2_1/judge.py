@@ -27,7 +27,7 @@ _SHARE = 5  # 8 micro-batches may need a fifth of the memory of a whole batch
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Digits in 8 micro-batches by SGD, and in other parts with momentum.
+    """Yield digits in 8 micro-batches by SGD, and in other parts with momentum.
 
     Expected are the weights of whole batches, and their losses.
     """
@@ -121,7 +121,7 @@ def _rounded(numbers):
 
 
 def draw(case: Case, seen):
-    """The memory of the training over its time."""
+    """Draw the memory of the training over its time."""
     from course_lib.plots.memory_over_time import plot_memory_over_time
 
     return plot_memory_over_time(seen[0]["trace"])

@@ -10,7 +10,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What a training of `given["model"]` gives, and its bytes at the peak.
+    """Return what a training of `given["model"]` gives, and its bytes at the peak.
 
     Beside it those of whole batches and of parts one after the other.
     """
@@ -20,7 +20,7 @@ def observe(rank, world_size, answer, given):
 
 
 def costs(given, device):
-    """What whole batches and right accumulation need: bytes at the peak and FLOPs."""
+    """Return what whole batches and right accumulation need: peak bytes and FLOPs."""
     # in the second one the state of the optimizer lies there, too
     few = given | {"batches": given["batches"][:2]}
     whole, own = (

@@ -26,7 +26,7 @@ _ROUNDED = 0.03  # relative error of a gradient in half precision
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Digits in micro-batches of uneven sizes, and a small network for each split.
+    """Yield digits in micro-batches of uneven sizes, and a small network for each.
 
     Expected are the gradient of each micro-batch's mean loss, and its share.
     """
@@ -48,7 +48,7 @@ def _drawn(numbers):
 
 
 def network(seed: int, convolutions: int) -> nn.Module:
-    """Much more to remember for a sample than there are parameters."""
+    """Return a network that remembers much more of a sample than it has parameters."""
     with baseline.seeded(seed):
         layers = []
         for channels in [1] + [8] * (convolutions - 1):
@@ -72,7 +72,7 @@ def judge(case: Case, seen) -> str:
 
 
 def gradient(model: nn.Module, loss: torch.Tensor) -> dict:
-    """The gradient of a loss by the names of the parameters."""
+    """Return the gradient of a loss by the names of the parameters."""
     names = [name for name, _ in model.named_parameters()]
     return dict(zip(names, torch.autograd.grad(loss, list(model.parameters()))))
 
@@ -110,7 +110,7 @@ def judge_gradient(
 def weighed(
     found: dict, each: list, shares: list, *, noun="mean losses", of="micro-batches"
 ) -> str:
-    """The hint for a gradient: by how much each micro-batch counts in it.
+    """Return the hint for a gradient: by how much each micro-batch counts in it.
 
     `found` and `each` are gradients by the names of parameters. `of` says what the
     parts are.

@@ -11,7 +11,7 @@ from course_lib.exercises.device_runs import one_gpu, watch
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(model, microbatches)` leaves in the model, and what it costs.
+    """Return what `answer(model, microbatches)` leaves in the model, and what it costs.
 
     `given` has the model and its micro-batches, pairs of samples and targets.
     """

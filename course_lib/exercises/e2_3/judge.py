@@ -26,7 +26,7 @@ _LENGTHS = (
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Sentences of uneven lengths; the third case has a part without targets.
+    """Yield sentences of uneven lengths; the third case has a part without targets.
 
     Expected are the gradient of each micro-batch's summed loss, and its share.
     """

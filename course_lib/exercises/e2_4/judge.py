@@ -20,7 +20,7 @@ _WANTED = (142, 37, _COUNT)
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Devices of three sizes; the last holds all images.
+    """Yield devices of three sizes; the last holds all images.
 
     Halving finds the first with a try that fits and the second with one that fails:
     what a search leaves behind may depend on that.

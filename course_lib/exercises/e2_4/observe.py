@@ -14,7 +14,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What the search returns on a device that just holds `given["wanted"]` images.
+    """Return what the search gives on a device that just holds the images `wanted`.
 
     Beside it what fits by bisection, what it tried, and what it left behind.
     """
@@ -40,7 +40,7 @@ def observe(rank, world_size, answer, given):
 
 
 def costs(given):
-    """The bytes of a device that just holds what is wanted, and what it does hold."""
+    """Return the bytes of a device that just holds what is wanted, and what that is."""
     data = given["images"], given["labels"]
     memory = _between(given["model"], data, given["wanted"])
     device, _ = one_gpu(memory)

@@ -29,7 +29,7 @@ _SAMPLE = 4 * 64 + 8  # bytes of an image and its label
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """A large batch, one whose chunks differ, one with too few of them, other devices.
+    """Yield a large batch, uneven chunks, too few chunks, and other devices.
 
     Expected are two steps of one device.
     """
@@ -47,7 +47,7 @@ def _drawn(numbers):
 
 
 def batches_on(devices: int, batch: int, *, seed: int, steps: int) -> dict:
-    """What an answer is given: a network, as many batches, a number of devices."""
+    """Return what an answer is given: a network, batches, a number of devices."""
     parts = [
         part[100 * seed :] for part in baseline.samples(100 * seed + steps * batch)
     ]
@@ -56,7 +56,7 @@ def batches_on(devices: int, batch: int, *, seed: int, steps: int) -> dict:
 
 
 def trained(given: dict, momentum=0.0) -> tuple[list[dict], dict]:
-    """What each step has on one device, also of its chunks, and the weights after all.
+    """Return what each step and its chunks have on one device, and the end's weights.
 
     `shares` are those of the chunks in the batch.
     """
@@ -165,13 +165,13 @@ def _judge_work(rank, flops, right):
 
 
 def shares(count: int, parts: int) -> list[int]:
-    """How many rows each part has that `torch.chunk` makes; 0 where none is left."""
+    """Return how many rows each part of `torch.chunk` has; 0 where none is left."""
     sizes = [len(part) for part in torch.arange(count).chunk(parts)]
     return sizes + [0] * (parts - len(sizes))
 
 
 def failed(case: Case, wrong: Failed) -> str:
-    """The hint for an answer that raised, by the devices and samples of this case."""
+    """Give an answer that raised the hint for the devices and samples of this case."""
     batch, count = len(case.given["batches"][0][1]), case.given["devices"]
     each, text = shares(batch, count), str(wrong.error)
     beyond = "IndexError" in text or "StopIteration" in text
@@ -184,12 +184,12 @@ def failed(case: Case, wrong: Failed) -> str:
 
 
 def draw(case: Case, seen):
-    """What travelled in the first step."""
+    """Draw what travelled in the first step."""
     return draw_transfers(seen[0]["steps"][0]["trace"])
 
 
 def draw_transfers(trace):
-    """The bytes from device to device; None if nothing travelled."""
+    """Draw the bytes from device to device; None if nothing travelled."""
     from course_lib.plots.transfers import plot_transfers
 
     return plot_transfers(trace) if trace.transfers else None

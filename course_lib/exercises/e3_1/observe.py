@@ -15,7 +15,7 @@ from course_lib.tracing.events import Trace
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` leaves in a model on `given["devices"]` devices, and what it costs.
+    """Return what `answer` leaves in a model on several devices, and what it costs.
 
     Two steps in a row: replicas that are kept from the first are old in the second.
     """
@@ -36,7 +36,7 @@ def observe(rank, world_size, answer, given):
 
 
 def watched(call, model, devs):
-    """A result, FLOPs by device, and the trace of what travelled."""
+    """Return a result, FLOPs by device, and the trace of what travelled."""
     work = Work(model)
     with everywhere(work):
         run = watch(call, devs)
@@ -46,7 +46,7 @@ def watched(call, model, devs):
 
 
 def place_of(module: nn.Module) -> str:
-    """The device of a module, or all that it lies on."""
+    """Return the device of a module, or all that it lies on."""
     return " and ".join(sorted({str(p.device) for p in module.parameters()}))
 
 

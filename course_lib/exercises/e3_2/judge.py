@@ -25,7 +25,7 @@ _CASES = ((4, 60, 5), (3, 36, 6))  # devices, samples in a batch, batches
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Two trainings on other numbers of devices, batches and samples.
+    """Yield two trainings on other numbers of devices, batches and samples.
 
     Expected are the steps of one device, and the weights at the end.
     """
@@ -110,5 +110,5 @@ def _differs(found, right, place):
 
 
 def draw(case: Case, seen):
-    """What travelled in the training."""
+    """Draw what travelled in the training."""
     return draw_transfers(seen[0]["trace"])

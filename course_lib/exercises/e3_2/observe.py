@@ -18,7 +18,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """The replicas that a training returns, its steps, and what it costs."""
+    """Return the replicas of a training, its steps, and what it costs."""
     devs = on_devices(given["devices"])
     model = copy.deepcopy(given["model"]).to(devs[0])
     batches = [tuple(part.to(devs[0]) for part in pair) for pair in given["batches"]]

@@ -21,7 +21,7 @@ _STEPS = [(4, 64), (2, 100), (8, 64), (3, 96), (5, 60)]  # devices, samples
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Steps of networks with and without buffers, in 4 and 8 bytes, of images in 1.
+    """Yield steps of networks with and without buffers, of images in 1, 4 and 8 bytes.
 
     Expected are the bytes of what they are about.
     """
@@ -116,5 +116,5 @@ def _told(found, counts, right, *, of):
 
 
 def draw(case: Case, seen):
-    """What travelled in the step of DataParallel."""
+    """Draw what travelled in the step of DataParallel."""
     return draw_transfers(seen[0]["baseline"]["trace"])

@@ -13,12 +13,12 @@ class Scaled(nn.Module):
     """Numbers from 0 to 1 of images in bytes."""
 
     def forward(self, images):
-        """Images u8 to f32."""
+        """Return images u8 as f32."""
         return images / 255
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` predicts for a step, and for others that differ in one thing."""
+    """Return what `answer` predicts for a step and for some that differ a little."""
     images = given["images"]
     with torch.no_grad():
         outputs = given["model"](images)
@@ -39,7 +39,7 @@ def observe(rank, world_size, answer, given):
 
 
 def costs(given):
-    """The trace of one step of DataParallel."""
+    """Return the trace of one step of DataParallel."""
     from course_lib.tracing import device_trace
 
     devs = on_devices(given["devices"])
@@ -52,7 +52,7 @@ def costs(given):
 
 
 def sizes(model, images, outputs, _n) -> dict[str, int]:
-    """The bytes of what a step is about."""
+    """Return the bytes of what a step is about."""
     return {
         "parameters": sum(p.nbytes for p in model.parameters()),
         "buffers": sum(b.nbytes for b in model.buffers()),

@@ -18,7 +18,7 @@ _DRAWN = 1  # the size that is drawn of a right answer
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """All sizes in one case: even and uneven ones, one rank, more ranks than samples.
+    """Yield all sizes in one case: even, uneven, one rank, more ranks than samples.
 
     Expected is what DistributedSampler gives to each rank.
     https://docs.pytorch.org/docs/stable/data.html

@@ -9,7 +9,7 @@ _MOST = 40  # samples that are looked at: a generator may have no end
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` returns for each rank of each size, the `deals`.
+    """Return what `answer` gives for each rank of each size, the `deals`.
 
     `given["sizes"]` are pairs of a number of samples and a number of ranks. A deal is a
     list of whole numbers, or the text of what was returned in its place.

@@ -14,7 +14,7 @@ _LEAST = 0.45  # of the bytes of gradients, which may be compressed
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Digits in whole batches on 2 ranks, and with a smaller last batch on 4.
+    """Yield digits in whole batches on 2 ranks, and with a smaller last batch on 4.
 
     Expected are the weights of one process, and what each rank does for them.
     """
@@ -75,5 +75,5 @@ def _reduces(one):
 
 
 def draw(case: Case, seen):
-    """The timeline of the fourth and fifth step."""
+    """Draw the timeline of the fourth and fifth step."""
     return draw_steps(seen.trace, 2, 4)

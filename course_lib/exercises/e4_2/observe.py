@@ -26,7 +26,7 @@ class _Training(Traffic):
 
 
 def observe(rank, world_size, answer, given):
-    """What a training on `given["data"]` gives, and what each rank did."""
+    """Return what a training on `given["data"]` gives, and what each rank did."""
     # every rank starts elsewhere: DDP makes them equal
     model = baseline.network(seed=given["seed"] + rank)
     data = TensorDataset(*given["data"])

@@ -22,7 +22,7 @@ _DDP = "nn/parallel/distributed.py"  # the module of PyTorch's DDP
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Two launches, the second with a last batch that is not full."""
+    """Yield two launches, the second with a last batch that is not full."""
     numbers = random.Random(seed)
     sizes = (2, 200), (5, 187)
     if seed:

@@ -39,7 +39,7 @@ class _Evaluation(Work):
 
 
 def observe(rank, world_size, answer, given):
-    """What each rank returns, did, and goes on with; of rank 0 also what is saved."""
+    """Return what each rank gives, did, and goes on with; of rank 0 also its file."""
     images, labels = given["data"]
     path = Path(given["folder"]) / f"weights-of-{world_size}.pt"
     saving = path.with_suffix(".saving")

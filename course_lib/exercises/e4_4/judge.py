@@ -23,7 +23,7 @@ _SIZES = ((2, 6, 5), (3, 4, 4), (5, 2, 3))
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """SGD twice, then Adam: it tells a mean of gradients from a mean of weights.
+    """Yield SGD twice, then Adam: it tells a mean of gradients from a mean of weights.
 
     Expected are the weights of one process after each step.
     """
@@ -53,7 +53,7 @@ def _alone(batches, make):
 
 
 def judge(case: Case, seen) -> str:
-    """In each step: updates, what travelled and when, the weights, then the cost."""
+    """Look at each step: updates, what travelled and when, weights; then the cost."""
     parts, ranks = case.given["parts"], case.world_size
     most = len(case.given["batches"][0][0]) // (ranks * parts)
     for number, expected in enumerate(case.expected):
@@ -105,5 +105,5 @@ def _costs(steps, most, size):
 
 
 def draw(case: Case, seen):
-    """The timeline of the second and third step."""
+    """Draw the timeline of the second and third step."""
     return draw_steps(seen.trace, 0, 2)

@@ -9,7 +9,7 @@ from course_lib.exercises.counted_work import flops_of
 
 
 def observe(rank, world_size, answer, given):
-    """What each step of `answer` does with the micro-batches of this rank."""
+    """Return what each step of `answer` does with the micro-batches of this rank."""
     with group(rank, world_size) as device:
         model = DDP(baseline.network(seed=rank).to(device))
         optimizer = given["optimizer"](model.parameters())

@@ -17,7 +17,7 @@ _CASES = ((2, 320, 3), (3, 250, 4))  # ranks, samples, epochs
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """The numbers of the exercise, then some that divide into no equal parts."""
+    """Yield the numbers of the exercise, then some that divide into no equal parts."""
     for ranks, count, epochs in _CASES if not seed else _drawn(random.Random(seed)):
         given = {"data": baseline.samples(count), "epochs": epochs}
         yield Case(given, world_size=ranks, trace=True)
@@ -108,5 +108,5 @@ def _judge_cost(seen, reads):
 
 
 def draw(case: Case, seen):
-    """The timeline of the fourth and fifth step."""
+    """Draw the timeline of the fourth and fifth step."""
     return draw_steps(seen.trace, 2, 4)

@@ -31,7 +31,7 @@ def _bytes(image):
 
 
 def observe(rank, world_size, answer, given):
-    """What a training gives, the samples that it took, what it told the sampler."""
+    """Return what a training gives, the samples it took, what it told the sampler."""
     images, labels = given["data"]
     # every rank starts elsewhere: DDP makes them equal
     model = baseline.network(seed=rank)

@@ -16,7 +16,7 @@ _SEED = 1000  # of rank 0's model, which others must not have by chance
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Two ranks and five; expected are the weights that rank 0's model ends with.
+    """Yield two ranks and five; expected are the weights that rank 0's model ends with.
 
     They belong to the model that it makes by its own seed.
     """

@@ -12,7 +12,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What a training gives, the models that were made, its first step, its cost."""
+    """Return what a training gives, the models made, its first step, its cost."""
     made, first = [], {}
 
     def make_model():

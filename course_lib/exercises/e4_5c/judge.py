@@ -17,7 +17,7 @@ _LOSSES = ((1.2254, 2.6371, 0.6829), (0.7127, 1.8736))
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Three ranks and two, or two draws of up to five; expected is the mean."""
+    """Yield three ranks and two, or two draws of up to five; expected is the mean."""
     for losses in _LOSSES if not seed else _drawn(random.Random(seed)):
         mean = sum(losses) / len(losses)
         yield Case({"losses": losses}, world_size=len(losses), expected=mean)

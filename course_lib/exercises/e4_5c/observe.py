@@ -10,7 +10,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` does with this rank's loss; backward is called after it."""
+    """Return what `answer` does with this rank's loss; backward is called after it."""
     with group(rank, world_size) as device:
         weight = torch.ones(1, device=device, requires_grad=True)
         loss = (weight * given["losses"][rank]).sum()

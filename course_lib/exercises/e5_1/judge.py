@@ -24,7 +24,7 @@ _WORK = ("writes", "stores", "sent", "files")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Four shares, and three of which one is long: bytes are too small for it."""
+    """Yield four shares, and three of which one is long: bytes are too small for it."""
     for shares in _SHARES if not seed else _drawn(random.Random(seed)):
         labels = torch.tensor(sum(shares, []))
         expected = labels.bincount(minlength=10).tolist()
@@ -61,7 +61,7 @@ def judge(case: Case, seen) -> str:
 
 
 def counts_of(value) -> torch.Tensor | None:
-    """The returned numbers as a tensor of one dimension, or None."""
+    """Return the returned numbers as a tensor of one dimension, or None."""
     try:
         found = torch.as_tensor(value).squeeze()
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -71,7 +71,7 @@ def counts_of(value) -> torch.Tensor | None:
 
 
 def processes_of(rank: dict, expected: int, texts: Texts) -> list[int]:
-    """The numbers of the processes that an answer started, helpers left out.
+    """Return the numbers of the processes that an answer started, helpers left out.
 
     Errors: `Wrong` for more or fewer than `expected`, for some that failed or still ran
     at the return, and if no two were there at a time; `texts` of 5.1 or 5.2 say so.
@@ -95,7 +95,7 @@ def processes_of(rank: dict, expected: int, texts: Texts) -> list[int]:
 
 
 def wrong_type(found: torch.Tensor) -> Wrong:
-    """Right counts of a type that large ones do not fit in."""
+    """Return right counts of a type that large ones do not fit in."""
     return _TEXTS.wrong("wrong type", kind=str(found.dtype).removeprefix("torch."))
 
 

@@ -35,7 +35,7 @@ class Counters(Family):
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(shares)` returns, and what each of its processes did."""
+    """Return what `answer(shares)` returns, and what each of its processes did."""
     shares = given["shares"]
     family = Counters(len(shares))
     _note_messages(family)

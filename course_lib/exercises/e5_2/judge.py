@@ -20,7 +20,7 @@ _NEAR = 0.2  # of a factor; a lost update has none, and one that counts twice 2
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Five processes, and three with a last batch that is not full."""
+    """Yield five processes, and three with a last batch that is not full."""
     sizes = ((5, 1024), (3, 180))
     if seed:
         numbers = random.Random(seed)
@@ -108,7 +108,7 @@ def _off(factor):
 
 
 def failed(case: Case, wrong: Failed) -> str:
-    """The hint for a crash, to which threads that share gradients may come."""
+    """Give a crash its hint: threads that share gradients may come to it."""
     if wrong.error.kind == "killed":
         wrong.hint = _TEXTS.hint("killed")
     raise wrong

@@ -45,7 +45,7 @@ class Trainers(Family):
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(model, data, processes)` did: each gradient, and what arrived."""
+    """Return what `answer(model, data, processes)` did: gradients, and what arrived."""
     import torch._dynamo  # an optimizer needs it: once for all processes
 
     images, labels = given["data"]
@@ -113,7 +113,7 @@ class _Updates(Writes):
         self.off = shared(MOST, kind=numpy.float64)
 
     def weights(self) -> nn.Parameter:
-        """The largest parameter of the model that the answer is given."""
+        """Return the largest parameter of the model that the answer is given."""
         return max(self.model.parameters(), key=torch.Tensor.numel)
 
     def write(self, operator, args, kwargs, targets):
@@ -179,7 +179,7 @@ class _Updates(Writes):
         return ((self.slope - expected).norm() / expected.norm()).item()
 
     def steps(self, notes: numpy.ndarray) -> list[numpy.ndarray]:
-        """What was noted of each step of the processes that may train.
+        """Return what was noted of each step of the processes that may train.
 
         Those that load samples for others are left out.
         """
@@ -187,7 +187,7 @@ class _Updates(Writes):
         return [notes[n, : done[n]] for n in self.family.born() if not helps[n]]
 
     def seen(self, earlier, before) -> dict:
-        """The samples of each step and what became of the weights, as plain data."""
+        """Return the samples of each step and what became of the weights."""
         samples = self.steps(self.samples)
         pairs = zip(before, self.model.named_parameters())
         return {
@@ -199,7 +199,7 @@ class _Updates(Writes):
         }
 
     def arrived(self, earlier, before) -> dict:
-        """How much of each gradient is in the weights: of SGD 1, if it is lost 0.
+        """Return how much of each gradient is in the weights: 1 by SGD, 0 if lost.
 
         The change of the weights is a sum of gradients, the `earlier` one first, each
         times a factor: solved for these; `rest` is the share that they do not explain.

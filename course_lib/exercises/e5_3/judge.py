@@ -20,7 +20,7 @@ _ROOM = 1200
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Forty batches, and fifteen; of two of them each lacks a digit."""
+    """Yield forty batches, and fifteen; of two of them each lacks a digit."""
     counts, start = ((40, 285), (15, 280)), 0
     if seed:
         numbers = random.Random(seed)

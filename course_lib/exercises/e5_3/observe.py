@@ -29,7 +29,7 @@ _OBJECT = 32  # bytes of a small object of Python, about
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer(queue, count)` returns, and what is held as each batch comes."""
+    """Return what `answer(queue, count)` gives, and what is held at each batch."""
     family, parts = Family(expected=1), batches(**given)
     small = parts[0][1].nbytes
     queue = FORK.Queue(maxsize=3)
@@ -57,7 +57,7 @@ def observe(rank, world_size, answer, given):
 
 
 def batches(count: int, start: int, rows: int) -> list[tuple]:
-    """Images f32[rows, 1, 8, 8] and labels i64[rows]: parts of the digits, in turn.
+    """Return images f32[rows, 1, 8, 8] and labels i64[rows], parts of the digits.
 
     The second batch has no 9, and the fourth no 0.
     """

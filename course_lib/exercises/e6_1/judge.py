@@ -27,7 +27,7 @@ _TRAININGS = (
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Trainings of several parameter groups; the last one has no warm-up.
+    """Yield trainings of several parameter groups; the last one has no warm-up.
 
     Expected are the factors of the own rates by update.
     """
@@ -118,7 +118,7 @@ def _refuse_settings(given, settings):
 
 
 def failed(case: Case, wrong: Wrong) -> str:
-    """The hint for a division by zero depends on the length of the warm-up."""
+    """Give a division by zero the hint for the length of the warm-up."""
     if re.search("(division|divide) by zero", str(wrong)):
         why = "one update" if case.given["warmup_steps"] else "no updates"
         wrong.hint = _TEXTS.hint(why)

@@ -10,7 +10,7 @@ from course_lib.stacks import Frame, is_learners
 
 
 def observe(rank, world_size, answer, given):
-    """What comes of the scheduler in two trainings, one after the other."""
+    """Return what comes of the scheduler in two trainings, one after the other."""
     return {"trainings": [_training(answer, given) for _ in range(2)]}
 
 

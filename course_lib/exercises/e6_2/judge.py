@@ -31,7 +31,7 @@ _NOT_A_PAIR = ("dict", "set", "frozenset", "str", "bytes")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Four curves at once. Expected: least and knee by the fit of relative errors.
+    """Yield four curves at once. Expected: least and knee of the relative fit.
 
     Another seed multiplies all sizes, and all counts: its fits are as far apart.
     """
@@ -100,7 +100,7 @@ def _why(points, found, right):
 
 
 def pairs_of(answers: list, where: list[str], hint: str) -> list:
-    """The two numbers of each answer.
+    """Return the two numbers of each answer.
 
     Errors: `Wrong` with this hint for the first one that is none, said `where`.
     """
@@ -123,7 +123,7 @@ def pairs_of(answers: list, where: list[str], hint: str) -> list:
 
 
 def parts_of(answer: dict):
-    """What is in the returned list, tuple or vector; None if there is none."""
+    """Return what is in the returned list, tuple or vector; None if there is none."""
     value = answer["returned"]
     if isinstance(value, torch.Tensor) and value.dim() == 1:
         value = list(value)

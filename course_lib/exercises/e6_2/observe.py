@@ -6,7 +6,7 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What the answer returns for each row of arguments in `given["table"]`.
+    """Return what the answer gives for each row of arguments in `given["table"]`.
 
     The first argument is a dictionary; `changed` if it is another one afterwards.
     """

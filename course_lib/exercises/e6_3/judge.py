@@ -46,7 +46,7 @@ class Norms:
         return noise / self.signal
 
     def off(self, scale: float) -> float:
-        """big / small for which the formulas give this noise scale, over the right."""
+        """Return the big / small that gives this noise scale, over the right one."""
         if _agree(scale, -self.b):  # small is 0
             return math.inf
         share = self.b * (self.B + scale) / (self.B * (scale + self.b))
@@ -54,7 +54,7 @@ class Norms:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Two launches with several measurements; expected are the norms of each."""
+    """Yield two launches with several measurements; expected are the norms of each."""
     numbers, first = random.Random(seed), 0
     for ranks, sizes in _LAUNCHES:
         if seed:
@@ -139,7 +139,7 @@ def _other_number(norms, ratios, rank, **fill):
 
 
 def failed(case: Case, wrong: Failed) -> str:
-    """Ranks that wait or crash: the collectives of this exercise."""
+    """Give ranks that wait or crash a hint on the collectives of this exercise."""
     if "SIGSEGV" in str(wrong):
         wrong.hint = _TEXTS.hint("hook without return")
     elif wrong.error.kind in ("lost", "late", "stalled") or "SIGABRT" in str(wrong):

@@ -14,7 +14,7 @@ _SENT = {"allgather_": 1, "_allgather_base_": 1, "reduce_scatter_": 1}
 
 
 def observe(rank, world_size, answer, given):
-    """What the answer returns for each of `given["measurements"]`, and its costs.
+    """Return what the answer gives for each of the `measurements`, and its costs.
 
     One has images and labels of all ranks, and the size of a rank's batch.
     """

@@ -30,24 +30,24 @@ class Order(NamedTuple):
     waiting_day: float
 
     def hours(self, size) -> float:
-        """The hours that a training takes."""
+        """Return the hours that a training takes."""
         return self.steps[size] * self.step_seconds / 3600
 
     def gpus(self, size) -> int:
-        """The GPUs that a batch needs."""
+        """Return the GPUs that a batch needs."""
         return math.ceil(size / self.images_per_gpu)
 
     def parts(self, size) -> tuple[float, float]:
-        """The cost of all GPUs, and that of waiting."""
+        """Return the cost of all GPUs, and that of waiting."""
         hours = self.hours(size)
         return hours * self.gpus(size) * self.gpu_hour, hours * self.waiting_day / 24
 
     def cost(self, size) -> float:
-        """The whole cost of a training."""
+        """Return the whole cost of a training."""
         return sum(self.parts(size))
 
     def cheapest(self) -> int:
-        """The batch size of the lowest cost."""
+        """Return the batch size of the lowest cost."""
         return min(self.steps, key=self.cost)
 
 
@@ -77,7 +77,7 @@ _ORDERS = (
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """All orders at once; another seed has other sizes and prices, and as many GPUs."""
+    """Yield all orders at once; another seed has other sizes and prices."""
     numbers, orders = random.Random(seed), []
     for steps, images, seconds, hour, day in _ORDERS:
         by = numbers.randint(2, 9) if seed else 1

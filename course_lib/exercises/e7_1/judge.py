@@ -24,7 +24,7 @@ _ENDS = {"All send": "all send", "All wait to receive": "all receive"}
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """A launch for each size; expected are the sums."""
+    """Yield a launch for each size; expected are the sums."""
     order = torch.Generator().manual_seed(seed)
     for ranks, length, kind in _SIZES if not seed else _drawn(random.Random(seed)):
         tensors = [_numbers(length, kind, order) for _ in range(ranks)]

@@ -11,7 +11,7 @@ from course_lib.system.patching import patch
 
 
 def observe(rank, world_size, answer, given):
-    """What the vector of this rank holds afterwards, and which requests are open."""
+    """Return what the vector of this rank holds in the end, and the open requests."""
     tensor = given["tensors"][rank].clone()
     with group(rank, world_size, gpus=False), _Late() as late:
         answer(rank, world_size, tensor)
@@ -33,7 +33,7 @@ class _Late(contextlib.ExitStack):
         return super().__enter__()
 
     def open(self) -> list[int]:
-        """How many sends and receives nobody has waited for; they end now."""
+        """Return how many sends and receives nobody has waited for; they end now."""
         rest = [*self.requests.values()]
         for work, *_ in rest:
             work.wait()

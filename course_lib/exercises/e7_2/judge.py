@@ -47,7 +47,7 @@ _LINKS = (
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Four links at once, each expected; another seed draws other ones."""
+    """Yield four links at once, each expected; another seed draws other ones."""
     numbers, rows, links = random.Random(seed), [], []
     for link, sizes, error in _LINKS:
         if seed:

@@ -27,7 +27,7 @@ _WAITS = {TAKEN: "gradient", ANSWERED: "answer", FREED: "late answer"}
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Launches with another worker in front, and at the end, time after time."""
+    """Yield launches with another worker in front, and at the end, time after time."""
     numbers = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="course_lib") as folder:
         for number, (workers, steps, bound) in enumerate(_SIZES):

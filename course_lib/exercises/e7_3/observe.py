@@ -19,7 +19,7 @@ _TURN = 1  # the tag of what workers tell each other
 
 
 def observe(rank, world_size, answer, given):
-    """What the server returns, and of a worker the weights that it was sent."""
+    """Return what the server gives, and of a worker the weights that it was sent."""
     with group(rank, world_size, gpus=False):
         if rank:
             return {"answers": _Worker(rank, given).work()}

@@ -16,7 +16,7 @@ _LINES = {"A": "A line", "B": "B line", "C": "C line", "D": "D line"}
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """The reports that the notebook shows, whatever the seed."""
+    """Yield the reports that the notebook shows, whatever the seed."""
     yield Case({}, expected=CULPRITS)
 
 

@@ -4,5 +4,5 @@ from course_lib.exercises.values import plain
 
 
 def observe(rank, world_size, answer, given):
-    """What `answer` returns, as plain data."""
+    """Return what `answer` gives, as plain data."""
     return {"returned": plain(answer())}

@@ -23,7 +23,7 @@ _JOB_SIZES = ("SLURM_NTASKS", "SLURM_NPROCS", "OMPI_UNIVERSE_SIZE")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Twenty environments and ten drawn ones; expected are names and numbers."""
+    """Yield twenty environments and ten drawn ones; expected are names and numbers."""
     rows = []
     for entry in recorded():
         right = entry["expected"]

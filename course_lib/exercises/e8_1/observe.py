@@ -7,7 +7,7 @@ _RAISED = (LookupError, TypeError, ValueError)
 
 
 def observe(rank, world_size, answer, given):
-    """What the answer returns or raises for each of `given["environments"]`."""
+    """Return what the answer gives or raises for each of `given["environments"]`."""
     return {"answers": [_asked(answer, dict(env)) for env in given["environments"]]}
 
 

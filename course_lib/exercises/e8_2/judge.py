@@ -23,7 +23,7 @@ _SPECIAL = ("standalone", "node 0 at node0:29500", "too few slots")  # own hints
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """The five situations of the text, whatever the seed."""
+    """Yield the five situations of the text, whatever the seed."""
     yield Case({}, expected=EXPECTED)
 
 

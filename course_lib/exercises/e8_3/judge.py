@@ -23,7 +23,7 @@ _HALF = ("EOFError", "UnpicklingError", "BadZipFile", "JSONDecode", "PytorchStre
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Launches with a folder: killed in two steps; as files change; in two saves.
+    """Yield launches with a folder: killed in two steps; as files change; in two saves.
 
     Expected are the weights of one process, and how many steps are left at most.
     """

@@ -18,7 +18,7 @@ _LARGEST = 2000
 
 
 def observe(rank, world_size, answer, given):
-    """What a training gives, its steps, and after which of them files were written."""
+    """Return what a training gives, its steps, and after which files were written."""
     model, folder = baseline.network(given["seed"]), given["folder"]
     kill = given["kill"] if rank in given["ranks"] else {}
     with _Faults(model, **kill) as faults, _writes(folder, faults) as writes:

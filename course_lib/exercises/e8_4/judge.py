@@ -55,7 +55,7 @@ def _measured():
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Measured steps at once, then drawn ones; another seed draws other ones."""
+    """Yield measured steps at once, then drawn ones; another seed draws other ones."""
     numbers = random.Random(seed)
     rows = [(_measured(), 128), (_measured(), 256)]
     for step, counts in _STEPS:
@@ -69,7 +69,7 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def efficiency(seconds: dict, gpus: int) -> float:
-    """Samples per second and GPU on `gpus`, relative to the fewest that were timed."""
+    """Return samples per second and GPU on `gpus`, relative to the fewest timed."""
 
     def terms(count):
         nodes = count / _NODE
