@@ -162,11 +162,10 @@ def _one_case(task, attempt, case):
         if task.failed:
             return task.failed(case, failed)
         raise
-    if task.draw:
-        before, attempt.picture = attempt.picture, partial(task.draw, case, seen)
+    first = attempt.picture
+    attempt.picture = partial(task.draw, case, seen) if task.draw else None
     proof = task.judge(case, seen)
-    if task.draw and before:
-        attempt.picture = before  # the first case, unless another one fails
+    attempt.picture = first or attempt.picture  # unless another case fails
     return proof
 
 
@@ -198,9 +197,8 @@ def _show(picture):
 _CALL = re.compile(r"""check\(\s*["']([\w.]+)["']\s*,\s*(\w+)\s*[,)]""")
 
 
-def _show_name_error(shell, *raised, tb_offset=None):
+def _show_name_error(shell, kind, error, trace, tb_offset=None):
     """Let a check whose answer cell did not run say so, in place of a NameError."""
-    error = raised[1]
     call = _CALL.search(shell.user_ns["In"][-1])  # the cell that runs
     if call and call[2] == error.name and call[1] in exercises():
         told = NotStarted(
@@ -208,7 +206,7 @@ def _show_name_error(shell, *raised, tb_offset=None):
             "\nRun the cell above that defines it, then this one."
         )
         error._render_traceback_ = told._render_traceback_
-    shell.showtraceback(raised, tb_offset=tb_offset)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
 
 if in_notebook():

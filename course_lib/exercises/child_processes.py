@@ -241,8 +241,9 @@ def watched(family: Family, answer):
 
 def replace(answer, module, name: str, function) -> None:
     """Let the learner's code find another function, imported by its name or not."""
-    own, before = getattr(answer, "__globals__", {}), getattr(module, name)
-    own |= {key: function for key, value in own.items() if value is before}
+    before = getattr(module, name)
+    variables = getattr(answer, "__globals__", {})
+    variables |= {key: function for key, value in variables.items() if value is before}
     setattr(module, name, function)
 
 
@@ -330,12 +331,12 @@ def _look(family):
 
 
 def _who_waits(family):
-    count = sum(family.state(n) != "Z" for n in family.born())
     who = "the processes have ended, and the one that started them waits"
-    if count:
+    if count := sum(family.state(n) != "Z" for n in family.born()):
         who = f"{count} of the processes and the one that started them wait"
-    taken = any(lock._semlock._is_zero() for lock in family.locks)
-    return f"{who} for ever{', and a lock is taken' * taken}"
+    if any(lock._semlock._is_zero() for lock in family.locks):
+        return f"{who} for ever, and a lock is taken"
+    return f"{who} for ever"
 
 
 def of_answer(frame) -> bool:

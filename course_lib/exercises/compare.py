@@ -103,7 +103,7 @@ def refuse_weights(returned: Sequence, expected: dict, *, hint: str, also=None) 
     """
     states, ranks = [state_of(one) for one in returned], len(returned)
     for rank, state in enumerate(states):
-        _refuse_other(state, expected, where=(rank, ranks))
+        _refuse_other(state, expected, rank=rank, ranks=ranks)
     clue = {"apart": [apart(one, expected) for one in states]}
     told = {"hint": hint, "clue": clue, "also": also}
     for rank, state in enumerate(states):
@@ -123,8 +123,7 @@ def refuse_weights(returned: Sequence, expected: dict, *, hint: str, also=None) 
         )
 
 
-def _refuse_other(state, expected, *, where):
-    rank, ranks = where
+def _refuse_other(state, expected, *, rank, ranks):
     if isinstance(state, str):
         raise Wrong(
             f"rank {rank} of {ranks} returned {state}, expected the weights as a state"

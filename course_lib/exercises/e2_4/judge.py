@@ -71,9 +71,9 @@ def judge(case: Case, seen) -> str:
         raise _TEXTS.wrong("moved", **fill)
     passes = len(rank["tried"])
     if number != expected:
-        why, also = _why(number, expected, rank["tried"]), {"passes": passes}
-        clue = {"off": number - expected}
-        raise _TEXTS.wrong("other number", why=why, clue=clue, also=also, **fill)
+        why = _why(number, expected, rank["tried"])
+        told = {"clue": {"off": number - expected}, "also": {"passes": passes}}
+        raise _TEXTS.wrong("other number", why=why, **told, **fill)
     facts = (
         ("untried", [passes], 2, 2, math.inf),
         ("too many tries", [passes], _PASSES, 0, _PASSES),

@@ -84,7 +84,7 @@ def judge(case: Case, seen) -> str:
     where = f"{batch} samples on {len(names)} devices"
     travelled, wrong = "", partial(_TEXTS.wrong, where=where)
     for number, (step, right) in enumerate(zip(rank["steps"], case.expected)):
-        step_where = where + " (second step)" * number
+        step_where = f"{where} (second step)" if number else where
         _judge_gradients(step, right, first=names[0], where=step_where)
         _judge_loss(step, right, where=step_where)
         if batch >= _COSTLY:

@@ -22,7 +22,8 @@ def observe(rank, world_size, answer, given):
     devs = on_devices(given["devices"])
     model = copy.deepcopy(given["model"]).to(devs[0])
     batches = [tuple(part.to(devs[0]) for part in pair) for pair in given["batches"]]
-    names, steps, copies = [name for name, _ in model.named_parameters()], [], Copies()
+    names = [name for name, _ in model.named_parameters()]
+    steps, copies = [], Copies()
     hook = register_optimizer_step_pre_hook(lambda sgd, *_: steps.append(_state(sgd)))
     try:
         with everywhere(copies):

@@ -17,7 +17,8 @@ _CLOSE = 0.002
 _NODE = 8
 # tokens per second of MPT-350m, bfloat16, on A100 40 GB, and tokens of a GPU in a step
 # (mosaicml/llm-foundry, scripts/train/benchmarking/README.md, commit 061f2c7)
-_TOKENS, _BATCH = {16: 886_622, 32: 1_721_978, 64: 3_372_118, 128: 6_647_647}, 36_864
+_TOKENS = {16: 886_622, 32: 1_721_978, 64: 3_372_118, 128: 6_647_647}
+_BATCH = 36_864
 _PUBLISHED = _TOKENS[128] / 128 / (_TOKENS[16] / 16)
 
 
