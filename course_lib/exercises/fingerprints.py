@@ -119,16 +119,9 @@ def nearest(exercise: str, found: dict | None) -> dict | None:
     """Return the known mistake with this fingerprint, or None."""
     if found is None:
         return None
-    distances = _failure_distances if "failed" in found else _distances
-    ranked = [(distances(found, one), one) for one in known(exercise)]
-    close = [(apart, one) for apart, one in ranked if apart]
+    ranked = [(_distances(found, one), one) for one in known(exercise)]
+    close = [row for row in ranked if row[0]]
     return min(close, key=lambda row: row[0])[1] if close else None
-
-
-def _failure_distances(found, known):
-    """How unlike two failures are; nothing if they are too much so."""
-    unlike = _unlike(found["failed"], known["failed"]) if "failed" in known else 1.0
-    return (unlike,) if unlike <= _ALIKE else ()
 
 
 def _distances(found, known):
@@ -136,7 +129,10 @@ def _distances(found, known):
 
     Of several that the clue does not tell apart, what else was seen decides.
     """
-    if known.get("case") != found["case"]:
+    if "failed" in found and "failed" in known:
+        apart = _unlike(found["failed"], known["failed"])
+        return (apart,) if apart <= _ALIKE else ()
+    if "failed" in found or found["case"] != known.get("case"):
         return ()
     apart = distance(found["clue"], known["clue"])
     other = distance(found["also"], known["also"]) if apart <= NEAR else 1.0

@@ -72,10 +72,8 @@ def _judge_replicas(rank, steps, end, *, where):
         name: [step for step in rank["steps"] if step["device"] == name]
         for name in rank["devices"]
     }
-    clue = {
-        "apart": [apart(one, end) for one in (first, *others)],
-        "steps": list(map(len, taken.values())),
-    }
+    ends = [apart(one, end) for one in (first, *others)]
+    clue = {"apart": ends, "steps": list(map(len, taken.values()))}
     fill = {"hint": _first(taken, steps), "where": where, "off": off, "drift": drift}
     raise _TEXTS.wrong("apart", clue=clue, **fill)
 

@@ -38,12 +38,7 @@ def cases(seed: int) -> Iterator[Case]:
             length -= numbers.randint(0, length // 3)
             own = numbers.sample((0.3, 0.07, 0.011, 0.002), len(own))
         factors = [1 + (k - 1) * u / length for u in range(length)] + [k] * _STAYS
-        given = {
-            "k": k,
-            "warmup_steps": length,
-            "own": tuple(own),
-            "optimizer": optimizer,
-        }
+        given = {"k": k, "warmup_steps": length, "own": own, "optimizer": optimizer}
         yield Case(given | {"updates": len(factors)}, expected=factors)
 
 
