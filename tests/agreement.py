@@ -24,7 +24,11 @@ from tests.answers import Answer, right, wrong
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 # what decides points: not how a notebook is run, nor what a report says
-CODE = "course_lib/grading/scoring.py", "course_lib/grading/notebook/*.py"
+CODE = (
+    "course_lib/grading/scoring.py",
+    "course_lib/grading/notebook/*.py",
+    "course_lib/workspace/cell.py",
+)
 _ANSWER = re.compile(r"answer-(\d+)-(\d+[a-z]?)")
 # both stubs in one form: ours names the exercise and says how long an answer is
 _STUB = re.compile(r"# (?:\S+: your code, about \d+ lines?|your code)$", re.MULTILINE)

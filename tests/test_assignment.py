@@ -8,8 +8,8 @@ import pytest
 
 from course_lib.authoring import release
 from course_lib.errors import UsageError
-from course_lib.grading.notebook import cells
-from course_lib.grading.notebook.assignment import Absent, Check, choose, load
+from course_lib.grading.notebook import assignment, cells
+from course_lib.grading.notebook.assignment import Absent, Check, load
 from course_lib.grading.notebook.cells import MOST, Refused
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +23,10 @@ def exercises():
 def handed(stage, folder="exercises"):
     path = next((ROOT / folder).glob(f"{stage}_*.ipynb"))
     return cells.parse(path.read_bytes())
+
+
+def choose(notebook, exercises):
+    return assignment.choose(cells.tidy(notebook), exercises)
 
 
 def file(*cells, stage=""):
@@ -96,7 +100,7 @@ def test_the_checks_of_an_exercise_have_points_and_seconds(exercises):
 def test_each_check_has_the_answer_of_its_exercise(exercises):
     for one in exercises:
         for own in one.checks:
-            names = [cell["id"] for cell in one.answers(own.cell)]
+            names = [answer.id for answer in own.answers]
             assert names == [own.cell.replace("check", "answer")]
 
 
@@ -104,7 +108,7 @@ def test_a_check_of_another_course_has_the_answers_above_it(tmp_path):
     cells = answer("a"), answer("b"), check("ab"), check("ab-2"), answer("c")
     (tmp_path / "x.ipynb").write_text(file(*cells, check("c-test")))
     (one,) = load(tmp_path)
-    names = {c.cell: [a["id"] for a in one.answers(c.cell)] for c in one.checks}
+    names = {c.cell: [a.id for a in c.answers] for c in one.checks}
     assert names == {"ab": ["a", "b"], "ab-2": ["a", "b"], "c-test": ["c"]}
     assert one.checks[0] == Check("ab", "ab", points=2.0, timeout=None)
 
@@ -114,7 +118,7 @@ def test_cells_get_ids_that_no_other_cell_has_or_gets(tmp_path):
     cells += [check("own"), {**cell("2"), "id": "own"}, {**cell("3"), "id": "cell-1"}]
     (tmp_path / "x.ipynb").write_text(file(*cells))
     (one,) = load(tmp_path)
-    names = [own["id"] for own in one.cells]
+    names = [own.id for own in one.cells]
     assert one.known["own"] == "own"  # a grade_id tells more than an id
     assert names == ["cell-1", "cell-2", "cell-3", "cell-4", "own", "cell-6", "cell-7"]
 

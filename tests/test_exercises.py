@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib.authoring import execute, lint, release
+from course_lib.authoring import execute, release
 from course_lib.errors import CourseError
 from course_lib.exercises import catalog, checking, folders, progress
 from course_lib.exercises.attempt import Wrong
@@ -24,6 +24,7 @@ from course_lib.exercises.e5_1 import judge as judge_count
 from course_lib.exercises.e5_1 import observe as count
 from course_lib.exercises.exercise import Case, Exercise
 from course_lib.exercises.texts import Texts
+from course_lib.workspace.cell import exercise_named, role_named
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -37,7 +38,7 @@ def code_cells(notebook):
 
 def named(kind, notebook):
     """The cells that are answers or checks."""
-    return [cell for cell in notebook.cells if lint.role(cell) == kind]
+    return [cell for cell in notebook.cells if role_named(cell.id) == kind]
 
 
 @pytest.fixture(params=SOLUTIONS, ids=lambda path: path.stem)
@@ -75,7 +76,7 @@ def known_of(notebook):
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_a_solution_and_the_package_have_the_same_exercises(path):
     notebook = nbformat.read(path, as_version=4)
-    checked = [lint.exercise(cell) for cell in named("check", notebook)]
+    checked = [exercise_named(cell.id) for cell in named("check", notebook)]
     known = known_of(notebook)
     for one in checked:
         assert one in known, (
@@ -97,8 +98,8 @@ def test_exercises_are_without_outputs_and_counts(exercise):
 def test_an_exercise_holds_every_exercise_of_its_stage_in_order(exercise):
     known = known_of(exercise)
     assert known
-    assert [lint.exercise(cell) for cell in named("check", exercise)] == known
-    answers = [lint.exercise(cell) for cell in named("answer", exercise)]
+    assert [exercise_named(cell.id) for cell in named("check", exercise)] == known
+    answers = [exercise_named(cell.id) for cell in named("answer", exercise)]
     assert list(dict.fromkeys(answers)) == known
 
 
@@ -114,7 +115,7 @@ def section(notebook, id):
 
 def test_headings_and_metadata_agree_with_the_exercises_of_the_package(exercise):
     for check in named("check", exercise):
-        known = checking.exercises().get(lint.exercise(check))
+        known = checking.exercises().get(exercise_named(check.id))
         if known is None:  # another test says so
             continue
         heading, text = section(exercise, known.id)
@@ -133,7 +134,7 @@ def test_headings_and_metadata_agree_with_the_exercises_of_the_package(exercise)
 
 def test_a_check_asks_for_its_own_exercise(exercise):
     for cell in named("check", exercise):
-        assert f'cl.check("{lint.exercise(cell)}", ' in cell.source
+        assert f'cl.check("{exercise_named(cell.id)}", ' in cell.source
 
 
 def test_stored_outputs_of_solutions_belong_to_their_code(solution):
@@ -158,7 +159,7 @@ def test_no_cell_of_a_solution_is_stored_with_an_error(solution):
 def test_every_check_of_a_solution_is_stored_as_right(solution):
     for cell in named("check", solution):
         shown = [o.get("data", {}).get("text/plain", "") for o in cell.outputs]
-        assert f"✓ {lint.exercise(cell)} right" in "".join(shown), cell.id
+        assert f"✓ {exercise_named(cell.id)} right" in "".join(shown), cell.id
 
 
 @pytest.mark.parametrize("path", SOLUTIONS + EXERCISES, ids=lambda p: p.parent.name)

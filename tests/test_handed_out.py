@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from course_lib.grading.notebook.assignment import choose, load
-from course_lib.grading.notebook.cells import parse
+from course_lib.grading.notebook.cells import parse, tidy
 from course_lib.grading.notebook.merging import merge_answers
 from tests.commands import COMMAND, Python
 
@@ -57,7 +57,7 @@ def today():
 
 def merged(data):
     """What the grader runs of a notebook."""
-    notebook = parse(data)
+    notebook = tidy(parse(data))
     return merge_answers(notebook, choose(notebook, today()))
 
 
@@ -69,7 +69,7 @@ def is_the_solution(notebook):
 
 def code(notebook):
     cells = notebook.cells
-    return [(cell["id"], _MARK.sub("", cell["source"]).strip()) for cell in cells]
+    return [(cell.id, _MARK.sub("", cell.source).strip()) for cell in cells]
 
 
 def graded(folder, notebooks):

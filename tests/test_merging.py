@@ -9,11 +9,10 @@ import nbformat
 import pytest
 from nbval.plugin import find_comment_markers
 
-from course_lib.grading.notebook import cells
-from course_lib.grading.notebook.assignment import load, role
+from course_lib.grading.notebook import cells, merging
+from course_lib.grading.notebook.assignment import load
 from course_lib.grading.notebook.canaries import canaries
 from course_lib.grading.notebook.cells import defined
-from course_lib.grading.notebook.merging import merge_answers
 
 ROOT = Path(__file__).parents[1]
 NAME = "04_distributed_data_parallel"
@@ -28,6 +27,10 @@ def assignment():
 def handed(folder="exercises"):
     """What a learner of stage 04 has, to be changed by a test."""
     return cells.parse((ROOT / folder / f"{NAME}.ipynb").read_bytes())
+
+
+def merge_answers(notebook, assignment):
+    return merging.merge_answers(cells.tidy(notebook), assignment)
 
 
 def at(notebook, name):
@@ -60,11 +63,11 @@ def forget(cell):
 
 
 def ids(merged):
-    return [cell["id"] for cell in merged.cells]
+    return [cell.id for cell in merged.cells]
 
 
 def source(merged, name):
-    return next(c["source"] for c in merged.cells if c["id"] == name)
+    return next(c.source for c in merged.cells if c.id == name)
 
 
 def small(*cells):
@@ -105,10 +108,10 @@ def test_an_exercise_as_shipped_merges_to_itself(assignment):
 
 def test_a_solution_merges_without_its_solution_only_cells(assignment):
     merged = merge_answers(handed("solutions"), assignment)
-    assert ids(merged) == [own["id"] for own in assignment.cells]
+    assert ids(merged) == [own.id for own in assignment.cells]
     assert merged.repairs == []
     assert merged.learners == {
-        own["id"] for own in assignment.cells if role(own) == "answer"
+        own.id for own in assignment.cells if own.role == "answer"
     }
 
 
@@ -210,7 +213,7 @@ def test_an_older_attempt_above_runs_in_a_cell_of_its_own(assignment):
 def test_an_older_attempt_below_the_check_does_not_count(assignment):
     merged = merge_answers(attempts(below=[f"{OLD}0]"]), assignment)
     assert source(merged, "answer-4-1") == ANSWER
-    assert f"{OLD}0]" not in [one["source"] for one in merged.cells]
+    assert f"{OLD}0]" not in [one.source for one in merged.cells]
     assert merged.repairs == [
         "answer-4-1 was there 2 times: the last above its check counts"
     ]
@@ -223,7 +226,7 @@ def test_a_copy_below_the_check_is_late_even_if_it_equals_one_above(assignment):
         one.pop("id")  # as before nbformat 4.5
     merged = merge_answers(mine, assignment)
     assert source(merged, "answer-4-1") == ANSWER
-    assert [one["source"] for one in merged.cells].count(older) == 1
+    assert [one.source for one in merged.cells].count(older) == 1
 
 
 def test_of_attempts_that_all_stand_below_the_check_the_last_counts(assignment):
@@ -304,7 +307,7 @@ def test_an_answer_that_became_text_is_code_again(assignment, kind):
     write(mine, "answer-4-1", ANSWER)
     cell(mine, "answer-4-1")["cell_type"] = kind
     merged = merge_answers(mine, assignment)
-    assert merged.cells[at(vars(merged), "answer-4-1")]["cell_type"] == "code"
+    assert next(c for c in merged.cells if c.id == "answer-4-1").is_code
     assert source(merged, "answer-4-1") == ANSWER
     assert merged.repairs == ["answer-4-1 was turned into text: it is code again"]
 
@@ -386,7 +389,7 @@ def test_a_changed_set_up_runs_after_the_original(assignment):
     mine = handed()
     write(mine, "setup", "import math")
     merged = merge_answers(mine, assignment)
-    here = at(vars(merged), "setup")
+    here = ids(merged).index("setup")
     assert merged.cells[here] == assignment.cells[here]
     assert ids(merged)[here + 1] == "own-setup"
     assert source(merged, "own-setup") == "import math"
@@ -478,8 +481,8 @@ def test_comments_for_nbval_lose_their_effect_and_no_line_moves(assignment, mark
     found = source(merged, "answer-4-1")
     assert not [*find_comment_markers(found)]
     assert len(found.splitlines()) == 2 + len(ANSWER.splitlines())
-    extra = next(c for c in merged.cells if c["id"] == "extra-1")
-    assert (extra["metadata"], [*find_comment_markers(extra["source"])]) == ({}, [])
+    extra = next(c for c in merged.cells if c.id == "extra-1")
+    assert (extra.metadata, [*find_comment_markers(extra.source)]) == ({}, [])
     assert len(merged.repairs) == 2
 
 
@@ -506,7 +509,7 @@ def test_what_is_no_cell_is_left_out_with_a_note(assignment):
 
 def test_a_report_holds_thirty_repairs(assignment):
     merged = merge_answers(small(), assignment)
-    code = [own for own in assignment.cells if own["cell_type"] == "code"]
+    code = [own for own in assignment.cells if own.is_code]
     assert len(code) < 30 < len(merge_answers(swarm(), assignment).repairs)
     assert merge_answers(swarm(), assignment).repairs[30:] == ["and 10 more"]
     assert len(merged.repairs) == len(code)
@@ -526,11 +529,11 @@ def swarm():
 def test_a_canary_is_the_check_once_more_below_the_stub(assignment):
     merged = merge_answers(handed("solutions"), assignment)
     stub, canary = canaries(merged)[:2]
-    assert (stub["id"], canary["id"]) == ("stub-answer-4-1", "canary-check-4-1")
-    own = {own["id"]: own for own in assignment.cells}
-    assert stub["source"] == own["answer-4-1"]["source"]
-    assert canary["source"] == own["check-4-1"]["source"]
-    assert "nbgrader" not in canary["metadata"]
+    assert (stub.id, canary.id) == ("stub-answer-4-1", "canary-check-4-1")
+    own = {own.id: own for own in assignment.cells}
+    assert stub.source == own["answer-4-1"].source
+    assert canary.source == own["check-4-1"].source
+    assert "nbgrader" not in canary.metadata
 
 
 def test_a_canary_drops_a_name_that_its_stub_raises_before(tmp_path):
@@ -541,14 +544,14 @@ def test_a_canary_drops_a_name_that_its_stub_raises_before(tmp_path):
     dropped, _ = canaries(merge_answers(mine, own))
     space = {"x": 3, "cl": 5}
     with pytest.raises(NotImplementedError):
-        exec(dropped["source"], space)
+        exec(dropped.source, space)
     assert "x" not in space and space["cl"] == 5  # what replaced a given name stays
 
 
 def test_two_checks_of_one_answer_have_a_canary_each(tmp_path):
     parts = answer("x = 0", "sum"), check("x", "one"), check("x", "two")
     own = taken(tmp_path, *parts)
-    names = [cell["id"] for cell in canaries(merge_answers(small(*parts), own))]
+    names = [cell.id for cell in canaries(merge_answers(small(*parts), own))]
     assert names == ["stub-sum", "canary-one", "stub-sum-2", "canary-two"]
 
 
@@ -607,7 +610,7 @@ def spoiled(seed):
 
 
 def test_whatever_happens_each_check_is_there_once_in_its_place(assignment):
-    given = [own for own in assignment.cells if role(own) != "answer"]
+    given = [own for own in assignment.cells if own.role != "answer"]
     for seed in range(200):
         merged = merge_answers(spoiled(seed), assignment)
         ran = merged.notebook(canaries(merged))
@@ -616,5 +619,5 @@ def test_whatever_happens_each_check_is_there_once_in_its_place(assignment):
         assert len({one["id"] for one in ran["cells"]}) == len(ran["cells"]), seed
         kept = [one for one in merged.cells if one in given]
         assert kept == given, seed
-        order = [own["id"] for own in assignment.cells]
+        order = [own.id for own in assignment.cells]
         assert [name for name in names if name in order] == order, seed

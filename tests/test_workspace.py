@@ -74,7 +74,7 @@ def ran(whole):
 
 
 def sources(whole):
-    return [notebooks.source(one) for one in whole["cells"]]
+    return [one.source for one in notebooks.cells(whole)]
 
 
 def merged(course, base, learner):

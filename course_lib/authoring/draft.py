@@ -10,6 +10,7 @@ from typing import Any
 
 from course_lib.authoring import lint, release
 from course_lib.exercises import folders
+from course_lib.workspace.cell import role_named
 
 _PACKAGE = "course_lib/exercises"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -75,7 +76,7 @@ def _cells(exercise, name, plan):
 
 
 def _nbgrader(cell, **points):
-    roles = lint.ROLES[lint.role(cell)]
+    roles = lint.ROLES[role_named(cell.id)]
     return {"schema_version": 3, "grade_id": cell.id, **roles, **points}
 
 

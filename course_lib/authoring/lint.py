@@ -2,11 +2,13 @@
 
 import re
 
+from course_lib.workspace.cell import entries, exercise_named, role_named
+from course_lib.workspace.notebooks import cells, metadata
+
 SOLUTION_ONLY = "solution-only"  # the tag of cells that no exercise has
 _MARKER = re.compile(r"\s*### (BEGIN|END) SOLUTION\s*")
 _ALMOST = re.compile(r"\b(begin|end)\W+solution\b", re.IGNORECASE)
 _IN_TEXT = re.compile(r"#\s*(begin|end)\W+solution\b", re.IGNORECASE)
-_NAME = re.compile(r"(answer|check)-(\d+)-(\d+[a-z]?)(-[a-z-]+)?")
 _SKIPS = re.compile(r"^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.MULTILINE)
 _TAGS = {"raises-exception", "skip-execution", "nbval-skip", "nbval-raises-exception"}
 _KEYS = {"schema_version", "grade_id", "grade", "solution", "locked", "task"}
@@ -15,18 +17,6 @@ ROLES = {
     "check": {"grade": True, "solution": False, "locked": True, "task": False},
     "": {"grade": False, "solution": False, "task": False},
 }
-
-
-def role(cell) -> str:
-    """`answer`, `check` or an empty string, by the id of the cell."""
-    name = _NAME.fullmatch(cell.id)
-    return name[1] if name else ""
-
-
-def exercise(cell) -> str:
-    """The exercise that an answer or check is of: `4.5a` for the cell answer-4-5a."""
-    name = _NAME.fullmatch(cell.id)
-    return f"{name[2]}.{name[3]}" if name else ""
 
 
 def regions(source: str) -> list[tuple[int, int]]:
@@ -78,7 +68,8 @@ def problems(notebook) -> list[str]:
     """What is wrong with a solution notebook, a sentence each with its cell."""
     if broken := list(_format(notebook)):  # the rest reads what these keep in order
         return broken
-    return [*_frame(notebook), *_cells(notebook), *_order(notebook)]
+    parsed = list(cells(notebook))
+    return [*_frame(notebook), *_cells(parsed), *_order(parsed)]
 
 
 def _format(notebook):
@@ -109,7 +100,7 @@ def _place(error, ids):
 
 
 def _frame(notebook):
-    course = notebook.metadata.get("course", {})
+    course = entries(metadata(notebook), "course")
     if not isinstance(course.get("stage"), str):
         yield 'metadata: course.stage is missing, as in "04"'
     if not _positive(course.get("seconds")):
@@ -120,23 +111,23 @@ def _positive(value):
     return type(value) in (int, float) and value > 0
 
 
-def _cells(notebook):
-    for cell in notebook.cells:
+def _cells(parsed):
+    for cell in parsed:
         for rule in (_run, _metadata, _text, _answer, _check):
             yield from (f"cell {cell.id}: {text}" for text in rule(cell))
 
 
 def _run(cell):
     """Nothing may hide from a test run that a cell fails."""
-    for tag in sorted(_TAGS & set(cell.metadata.get("tags", []))):
+    for tag in sorted(_TAGS & set(cell.tags)):
         yield f"has the tag {tag}: a cell of exercises or solutions runs without error"
-    if cell.cell_type == "code" and _SKIPS.search(cell.source):
+    if cell.is_code and _SKIPS.search(cell.source):
         yield "has an NBVAL comment that keeps the cell from being tested"
 
 
 def _metadata(cell):
     given = cell.metadata.get("nbgrader")
-    kind = role(cell)
+    kind = role_named(cell.id)
     if given is None:
         if kind:
             yield f"is named as {kind} but has no nbgrader metadata"
@@ -146,10 +137,10 @@ def _metadata(cell):
         different = ", ".join(sorted(set(given) ^ keys))
         yield f"nbgrader's keys are {', '.join(sorted(keys))}; not so here: {different}"
         return
-    if given.schema_version != 3:
-        yield f"nbgrader.schema_version is {given.schema_version}, not 3"
-    if given.grade_id != cell.id:
-        yield f"nbgrader.grade_id is {given.grade_id}, not the id of the cell"
+    if given["schema_version"] != 3:
+        yield f"nbgrader.schema_version is {given['schema_version']}, not 3"
+    if given["grade_id"] != cell.id:
+        yield f"nbgrader.grade_id is {given['grade_id']}, not the id of the cell"
     for key, wanted in ROLES[kind].items():
         if given[key] is not wanted:
             name = f"named {kind}-…" if kind else "not named as check-4-1 or answer-4-1"
@@ -158,19 +149,19 @@ def _metadata(cell):
 
 def _text(cell):
     """Only code cells lose their regions: those of a text would be released."""
-    if cell.cell_type == "code":
+    if cell.is_code:
         return
     for number, line in enumerate(cell.source.split("\n")):
         if _IN_TEXT.search(line):
             yield (
-                f"line {number + 1}: found {line.strip()!r} in a {cell.cell_type} cell;"
+                f"line {number + 1}: found {line.strip()!r} in a {cell.kind} cell;"
                 " a solution region is in a code cell"
             )
 
 
 def _answer(cell):
-    if cell.cell_type != "code":
-        if role(cell) == "answer":
+    if not cell.is_code:
+        if role_named(cell.id) == "answer":
             yield "an answer is a code cell"
         return
     try:
@@ -178,43 +169,44 @@ def _answer(cell):
     except ValueError as error:
         yield str(error)
         return
-    if role(cell) != "answer":
-        if parts and SOLUTION_ONLY not in cell.metadata.get("tags", []):
+    if role_named(cell.id) != "answer":
+        if parts and SOLUTION_ONLY not in cell.tags:
             yield f"line {parts[0][0] + 1}: a solution region outside an answer cell"
         return
     if not parts:
         yield "an answer without ### BEGIN SOLUTION and ### END SOLUTION"
-    if cell.metadata.get("tags"):
-        yield f"an answer has no tags, found {', '.join(cell.metadata.tags)}"
+    if cell.tags:
+        yield f"an answer has no tags, found {', '.join(cell.tags)}"
 
 
 def _check(cell):
-    if role(cell) != "check":
+    if role_named(cell.id) != "check":
         return
-    if cell.cell_type != "code":
+    if not cell.is_code:
         yield "a check is a code cell"
     for key in ("deletable", "editable"):
         if cell.metadata.get(key) is not False:
             yield f"a check has {key}: false in its metadata"
     for key in ("timeout", "minutes"):
-        if not _positive(cell.metadata.get("course", {}).get(key)):
+        if not _positive(cell.course.get(key)):
             yield f"a check has course.{key} in its metadata, a number above 0"
-    points = cell.metadata.get("nbgrader", {}).get("points")
+    points = cell.grader.get("points")
     if points != 0 and not _positive(points):
         yield "a check has points, 0 or more"
-    if SOLUTION_ONLY in cell.metadata.get("tags", []):
+    if SOLUTION_ONLY in cell.tags:
         yield f"a check cannot be {SOLUTION_ONLY}"
 
 
-def _order(notebook):
+def _order(parsed):
     """Every check comes after the answers that it checks."""
-    answers = [cell for cell in notebook.cells if role(cell) == "answer"]
-    for number, check in enumerate(notebook.cells):
-        if role(check) != "check":
+    answers = [cell for cell in parsed if role_named(cell.id) == "answer"]
+    for number, check in enumerate(parsed):
+        if role_named(check.id) != "check":
             continue
-        same = [cell for cell in answers if exercise(cell) == exercise(check)]
+        exercise = exercise_named(check.id)
+        same = [cell for cell in answers if exercise_named(cell.id) == exercise]
         if not same:
-            yield f"cell {check.id}: exercise {exercise(check)} has no answer cell"
+            yield f"cell {check.id}: exercise {exercise} has no answer cell"
         for answer in same:
-            if answer in notebook.cells[number:]:
+            if answer in parsed[number:]:
                 yield f"cell {check.id}: {answer.id} comes after its check"

@@ -5,14 +5,15 @@ solution-only are left out, outputs are cleared. The rest stays as it is.
 """
 
 import argparse
-import copy
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from course_lib.authoring import lint
 from course_lib.text import many
-from course_lib.workspace.notebooks import fingerprint
+from course_lib.workspace.cell import Cell, exercise_named
+from course_lib.workspace.notebooks import clear, fingerprint, is_released
 
 _COMMAND = "python -m course_lib release"
 
@@ -44,22 +45,18 @@ def release(solution):
 
     Errors: `ValueError` at a marker of a region without its partner.
     """
-    exercise = copy.deepcopy(solution)
+    exercise: Any = clear(solution)
     exercise.cells = [cell for cell in exercise.cells if not _solution_only(cell)]
     for cell in exercise.cells:
-        cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
             cell.source = stub(cell)
-            cell.outputs, cell.execution_count = [], None
-    for key in ("course_code", "widgets"):  # both belong to outputs
-        exercise.metadata.pop(key, None)
     exercise.metadata.setdefault("course", {})
     exercise.metadata["course"]["released"] = fingerprint(exercise)
     return exercise
 
 
 def _solution_only(cell):
-    return lint.SOLUTION_ONLY in cell.metadata.get("tags", [])
+    return lint.SOLUTION_ONLY in Cell.from_file(cell).tags
 
 
 def stub(cell) -> str:
@@ -71,7 +68,7 @@ def stub(cell) -> str:
         count = lint.count(lines[first : last + 1])
         length = f"about {many(count, 'line')}"
         lines[first : last + 1] = [
-            f"{indent}# {lint.exercise(cell)}: your code, {length}",
+            f"{indent}# {exercise_named(cell.id)}: your code, {length}",
             f"{indent}raise NotImplementedError",
         ]
     return "\n".join(lines)
@@ -136,15 +133,11 @@ def _changed(path):
 
     try:
         notebook = nbformat.read(path, as_version=4)
-        if notebook.metadata["course"]["released"] == fingerprint(notebook):
-            return ""
+        return "" if is_released(notebook) else "was changed since its release"
     except OSError:
         raise
-    except KeyError:
-        pass
     except Exception:
         return "is not a notebook that can be read"
-    return "was changed since its release"
 
 
 def compare(solution: Path) -> str:

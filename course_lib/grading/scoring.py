@@ -45,7 +45,7 @@ def tasks(
     """Return the task of each check, in order."""
     scored = []
     for check in assignment.checks:
-        outcome, sentence, hint = _judged(assignment, execution, check)
+        outcome, sentence, hint = _judged(execution, check)
         if canary and outcome == RIGHT:
             outcome, sentence = _canary(execution, check, sentence)
         points = check.points if outcome == RIGHT else 0.0
@@ -61,8 +61,7 @@ def notes(
     told = set()
     for check, task in zip(merged.assignment.checks, scored, strict=True):
         if task.outcome in (CRASHED, LATE):
-            answers = merged.assignment.answers(check.cell)
-            told |= {check.cell, *(answer["id"] for answer in answers)}
+            told |= {check.cell, *(answer.id for answer in check.answers)}
     for name, cell in execution.cells.items():
         if cell.get("cut"):
             size = cell["cut"] / 1e6
@@ -80,7 +79,7 @@ def broken(assignment: Assignment, execution: Execution) -> str:
     return f"a check failed, or the notebook makes it so: {texts[0]}" if texts else ""
 
 
-def _judged(assignment, execution, check):
+def _judged(execution, check):
     """Outcome, sentence and hint of one check."""
     cell = execution.cells.get(check.cell, {})
     if cell.get("outcome") == "passed":
@@ -89,8 +88,8 @@ def _judged(assignment, execution, check):
         return (SUSPECT, _SILENT, "") if silent else (RIGHT, sentence, "")
     if check.cell in execution.replaced:
         return *execution.replaced[check.cell], ""
-    for answer in assignment.answers(check.cell):
-        if unusable := _unusable(execution, answer["id"]):
+    for answer in check.answers:
+        if unusable := _unusable(execution, answer.id):
             return *unusable, _advice(unusable[1])
     return _failed(cell, execution.cut)
 

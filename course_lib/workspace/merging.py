@@ -6,7 +6,7 @@ cells that both changed the course's comes, and the learner's stands below it.
 
 from collections.abc import Iterator, Mapping
 
-from course_lib.workspace.notebooks import digest, metadata, plain, source
+from course_lib.workspace.notebooks import cells, digest, metadata
 
 _OF_COURSE = ("nbgrader", "course", "deletable", "editable")  # metadata of its cells
 _SHOWN = ("outputs", "execution_count")
@@ -15,13 +15,13 @@ _KERNEL = ("kernelspec", "language_info")
 
 def hashes(notebook: dict) -> dict[str, str]:
     """Return a hash of each cell's source, by id: the base of `merge_versions`."""
-    return {cell["id"]: digest(plain(cell)) for cell in notebook["cells"]}
+    return {cell.id: digest(cell.plain) for cell in cells(notebook)}
 
 
 def has_ids(notebook: dict) -> bool:
     """True if each cell has an id of its own."""
-    names = [cell.get("id") for cell in notebook["cells"]]
-    return all(isinstance(n, str) for n in names) and len({*names}) == len(names)
+    names = [cell.id for cell in cells(notebook)]
+    return all(names) and len({*names}) == len(names)
 
 
 def merge_versions(course: dict, base: Mapping[str, str], learner: dict) -> dict:
@@ -41,8 +41,8 @@ class _Versions:
     """Which cell of the learner's stands for which of the course, and what is more."""
 
     def __init__(self, course, base, learner):
-        self.course = {cell["id"]: cell for cell in course["cells"]}
-        self.base, self.learner = base, learner["cells"]
+        self.course = {cell.id: cell for cell in cells(course)}
+        self.base, self.learner = base, [*cells(learner)]
         self.taken = set(self.course)
         self.places = list(map(self._named, self.learner))
         self._find_by_source()
@@ -60,9 +60,8 @@ class _Versions:
 
     def _named(self, cell):
         """The id that a cell had when it was handed out, or nothing."""
-        names = [cell.get("id"), _grader(cell).get("grade_id")]
         known = {*self.course, *self.base}
-        return next((n for n in names if isinstance(n, str) and n in known), "")
+        return next((n for n in (cell.id, cell.grade_id) if n in known), "")
 
     def _find_by_source(self):
         """Give cells that lost their ids a place, if their source is as it was."""
@@ -71,10 +70,10 @@ class _Versions:
             if place not in self.places:
                 original = self.course.get(place)
                 known[self.base.get(place)] = place
-                known[digest(plain(original)) if original else None] = place
+                known[digest(original.plain) if original else None] = place
         for number, cell in enumerate(self.learner):
             if not self.places[number]:
-                self.places[number] = known.pop(digest(plain(cell)), "")
+                self.places[number] = known.pop(digest(cell.plain), "")
 
     def _choose(self, place):
         """The number of the cell that stands for one of the course; None if it went.
@@ -87,7 +86,7 @@ class _Versions:
             numbers,
             key=lambda n: (
                 is_answer and not self._is_changed(n),
-                self.learner[n].get("id") != place,
+                self.learner[n].id != place,
             ),
             default=None,
         )
@@ -95,12 +94,12 @@ class _Versions:
     def _is_changed(self, number):
         """True if the learner wrote into a cell."""
         cell, place = self.learner[number], self.places[number]
-        if not plain(cell):
+        if not cell.plain:
             return False
         if place in self.base:
-            return digest(plain(cell)) != self.base[place]
+            return digest(cell.plain) != self.base[place]
         original = self.course.get(place)
-        return original is None or plain(cell) != plain(original)
+        return original is None or cell.plain != original.plain
 
     def _followers(self):
         """The cells that are the learner's alone, by the place that they followed."""
@@ -116,47 +115,40 @@ class _Versions:
     def _is_more(self, number):
         """True for a cell to keep: not what was handed out, in its own place."""
         cell, place = self.learner[number], self.places[number]
-        is_copy = place and cell.get("id") != place and place in self.course
-        return bool(plain(cell)) and bool(is_copy or self._is_changed(number))
+        is_copy = place and cell.id != place and place in self.course
+        return bool(cell.plain) and bool(is_copy or self._is_changed(number))
 
     def _more(self, cell):
         """A cell with an id that no other has."""
-        name = cell.get("id") if isinstance(cell.get("id"), str) else ""
-        name, number = name or "own", 2
+        name, number = cell.id or "own", 2
         free = name
         while free in self.taken:
             free, number = f"{name[:58]}-{number}", number + 1
         self.taken.add(free)
-        return {**cell, "id": free}
+        return {**cell.raw, "id": free}
 
     def _joined(self, original, theirs):
-        if theirs is None or plain(theirs) in ("", plain(original)):
+        if theirs is None or theirs.plain in ("", original.plain):
             return [_with_outputs(original, theirs)]
-        place = original["id"]
+        place = original.id
         if not self._is_changed(self.chosen[place]):
-            return [original]
-        is_same = self.base.get(place) == digest(plain(original))
+            return [original.raw]
+        is_same = self.base.get(place) == digest(original.plain)
         if is_same or _is_answer(original):
-            about = {**theirs["metadata"], **original["metadata"]}
-            return [{**theirs, "id": place, "metadata": about}]
-        about = theirs["metadata"].items()
-        theirs = {**theirs, "metadata": {k: v for k, v in about if k not in _OF_COURSE}}
-        return [original, self._more(theirs)]
-
-
-def _grader(cell):
-    """The nbgrader metadata of a cell, empty where it has none."""
-    grader = cell["metadata"].get("nbgrader")
-    return grader if isinstance(grader, dict) else {}
+            about = {**theirs.metadata, **original.metadata}
+            return [{**theirs.raw, "id": place, "metadata": about}]
+        about = theirs.metadata.items()
+        own = {key: value for key, value in about if key not in _OF_COURSE}
+        return [original.raw, {**self._more(theirs), "metadata": own}]
 
 
 def _is_answer(cell):
-    return _grader(cell).get("solution") is True
+    return cell.grader.get("solution") is True
 
 
 def _with_outputs(original, theirs):
     """The course's cell, with what it showed when the learner ran the same source."""
-    if theirs is None or source(theirs) != source(original):
-        return original
-    shown = {key: theirs[key] for key in _SHOWN if key in theirs}
-    return {**original, **shown} if original["cell_type"] == "code" else original
+    if theirs is None or theirs.source != original.source or not original.is_code:
+        return original.raw
+    shown = {key: theirs.raw[key] for key in _SHOWN if key in theirs.raw}
+    return {**original.raw, **shown}

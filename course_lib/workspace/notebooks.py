@@ -3,6 +3,9 @@
 import copy
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
+
+from course_lib.workspace.cell import Cell, entries
 
 
 def parse(data: bytes) -> dict | None:
@@ -46,16 +49,9 @@ def clear(notebook: dict) -> dict:
     return cleared
 
 
-def source(cell: dict) -> str:
-    """The source of a cell as one text."""
-    lines = cell["source"]
-    return lines if isinstance(lines, str) else "".join(lines)
-
-
-def plain(cell: dict) -> str:
-    """Its source without what no reader sees: blanks at the ends of lines and cell."""
-    lines = source(cell).strip().split("\n")
-    return "\n".join(line.rstrip() for line in lines)
+def cells(notebook: Mapping) -> Iterator[Cell]:
+    """The cells of a notebook, parsed."""
+    return map(Cell.from_file, notebook["cells"])
 
 
 def digest(value) -> str:
@@ -71,7 +67,7 @@ def words(data: bytes, notebook: dict | None) -> str:
     """
     if notebook is None:
         return digest(data)
-    texts = [[cell["cell_type"], plain(cell)] for cell in notebook["cells"]]
+    texts = [[cell.kind, cell.plain] for cell in cells(notebook)]
     return digest([text for text in texts if text[1]])
 
 
@@ -79,29 +75,27 @@ def version(data: bytes, notebook: dict | None) -> str:
     """A hash of all that the course hands out of a file: outputs are not in it."""
     if notebook is None:
         return digest(data)
-    course = metadata(notebook).get("course")
-    keys = ("id", "cell_type", "metadata")
-    cells = [[source(cell), *map(cell.get, keys)] for cell in clear(notebook)["cells"]]
-    return digest([course, cells])
+    handed_out = [
+        [cell.source, cell.id, cell.kind, cell.metadata]
+        for cell in cells(clear(notebook))
+    ]
+    return digest([metadata(notebook).get("course"), handed_out])
 
 
-def is_released(notebook: dict) -> bool:
+def is_released(notebook: Mapping) -> bool:
     """True for an exercise into which nobody has written."""
-    course = metadata(notebook).get("course")
-    known = course.get("released") if isinstance(course, dict) else None
+    known = entries(metadata(notebook), "course").get("released")
     return known is not None and known == fingerprint(notebook)
 
 
-def fingerprint(notebook: dict) -> str:
+def fingerprint(notebook: Mapping) -> str:
     """A hash of all cells, to tell whether somebody wrote into an exercise.
 
     Outputs are not in it: an exercise that was only run is as it was released.
     """
-    cells = notebook["cells"]
-    return digest([[cell.get("id"), cell["cell_type"], source(cell)] for cell in cells])
+    return digest([[cell.id, cell.kind, cell.source] for cell in cells(notebook)])
 
 
-def metadata(notebook: dict) -> dict:
+def metadata(notebook: Mapping) -> dict:
     """Its metadata, empty where they are missing or damaged."""
-    about = notebook.get("metadata")
-    return about if isinstance(about, dict) else {}
+    return entries(notebook, "metadata")

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 
-from course_lib.authoring import lint, release
+from course_lib.authoring import release
 from course_lib.errors import CourseError, UsageError
 from course_lib.grading.handed_in.submissions import Refused
 from course_lib.grading.notebook import cells
+from course_lib.grading.notebook.cells import Handed
+from course_lib.workspace.cell import Cell, exercise_named
 from course_lib.workspace.notebooks import is_released
 
 NO_EXERCISE = (
@@ -27,7 +29,7 @@ class Absent(CourseError):
 class Check:
     """A check of an exercise: the id of its cell, its points, its time in seconds.
 
-    What it shows begins with `passed` if the answer is right.
+    What it shows begins with `passed` if the answer is right. `answers` belong to it.
     """
 
     cell: str
@@ -35,6 +37,7 @@ class Check:
     points: float
     timeout: float | None = None
     passed: str = ""
+    answers: Sequence[Cell] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -47,73 +50,44 @@ class Assignment:
 
     name: str
     stage: str
-    cells: tuple[dict, ...] = field(repr=False)
+    cells: tuple[Cell, ...] = field(repr=False)
     content: bytes = field(repr=False)
     known: Mapping[str, str] = field(repr=False)
 
-    @property
+    @cached_property
     def checks(self) -> list[Check]:
         """The checks in the order of the notebook."""
-        return [_check(cell) for cell in self.cells if role(cell) == "check"]
+        return [_check(cell, self.cells) for cell in self.cells if cell.role == "check"]
 
-    def answers(self, check: str) -> list[dict]:
-        """The answers that belong to a check: of its exercise, else those above it."""
-        wanted = next(cell for cell in self.cells if cell["id"] == check)
-        answers = [cell for cell in self.cells if role(cell) == "answer"]
-        same = _exercise(wanted)
-        return [cell for cell in answers if same and _exercise(cell) == same] or (
-            _above(self.cells, check)
-        )
+
+def _answers(canonical, check):
+    """The answers that belong to a check: of its exercise, else those above it."""
+    exercise = exercise_named(check.grade_id)
+    answers = [cell for cell in canonical if cell.role == "answer"]
+    same = [cell for cell in answers if exercise_named(cell.grade_id) == exercise]
+    return same if exercise and same else _above(canonical, check)
 
 
 def _above(canonical, check):
     """The answers between a check and the check before it that follows an answer."""
     answers, done = [], False
-    for cell in canonical:
-        kind = role(cell)
-        if kind == "answer":
+    for cell in canonical[: canonical.index(check)]:
+        if cell.role == "answer":
             answers = [cell] if done else [*answers, cell]
             done = False
-        elif kind == "check":
+        elif cell.role == "check":
             done = True
-        if cell["id"] == check:
-            return answers
+    return answers
 
 
-def role(cell: dict) -> str:
-    """`check`, `answer`, `locked` or `given` for a cell of code, else `text`."""
-    grader = cells.grader(cell)
-    if cell["cell_type"] != "code":
-        return "text"
-    if grader.get("solution") is True:
-        return "answer"
-    if grader.get("grade") is True:
-        return "check"
-    return "locked" if grader.get("locked") is True else "given"
-
-
-def _exercise(cell):
-    return exercise(cells.cell(cell).grade_id)
-
-
-def exercise(name: str) -> str:
-    """The exercise that an id names, as `4.5a`; empty for ids of another kind."""
-    return lint.exercise(SimpleNamespace(id=name))
-
-
-def _check(cell):
-    name = cells.grader(cell)["grade_id"]
-    timeout = _course(cell).get("timeout")
+def _check(cell, canonical):
+    exercise = exercise_named(cell.grade_id) or cell.grade_id
+    timeout = cell.course.get("timeout")
     timeout = float(timeout) if type(timeout) in (int, float) and timeout > 0 else None
-    points = float(cells.grader(cell)["points"])
-    number = exercise(name) or name
-    passed = f"✓ {number} right" if "cl.check(" in cells.source(cell) else ""
-    return Check(cell["id"], number, points, timeout, passed)
-
-
-def _course(holder):
-    course = cells.metadata(holder).get("course")
-    return course if isinstance(course, dict) else {}
+    points = float(cell.grader["points"])
+    passed = f"✓ {exercise} right" if "cl.check(" in cell.source else ""
+    answers = _answers(canonical, cell)
+    return Check(cell.id, exercise, points, timeout, passed, answers)
 
 
 def load(folder: Path) -> list[Assignment]:
@@ -163,7 +137,7 @@ def _read(path):
         solution = path.parent.parent / "solutions" / path.name
         as_it_is = not solution.exists() or _untouched(path)
         content = path.read_bytes() if as_it_is else release.exercise_file(solution)
-        return _assignment(path.stem, content, cells.parse(content))
+        return _assignment(path.stem, content, cells.tidy(cells.parse(content)))
     except (OSError, Refused, ValueError) as error:
         raise UsageError(
             f"cannot read the exercise {path}: {error}. Nothing is graded without it."
@@ -182,62 +156,46 @@ def _untouched(path):
 
 def _assignment(name, content, notebook):
     """Errors: `ValueError` for a check without id or points, an id that is twice."""
-    canonical, by_id, by_grade = [], {}, {}
-    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
-    for number, raw in enumerate(raws):
-        cell, (grade_id, id_) = _canonical(raw), cells.cell(raw).names
-        if role(cell) == "check":
+    canonical, by_id, by_grade = {}, {}, {}
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.role == "check":
             _refuse_vague(cell)
-        if grade_id and grade_id in by_grade:
-            raise ValueError(f"two cells have the grade_id {grade_id}")
-        taken = {other["id"] for other in canonical}
-        fit = [n for n in (grade_id, id_) if _ID.fullmatch(n) and n not in taken]
-        cell["id"] = fit[0] if fit else cells.free(f"cell-{number + 1}", taken)
-        by_id[id_] = by_grade[grade_id] = cell["id"]
-        canonical.append(cell)
+        if cell.grade_id and cell.grade_id in by_grade:
+            raise ValueError(f"two cells have the grade_id {cell.grade_id}")
+        names = (cell.grade_id, cell.id)
+        fit = [n for n in names if _ID.fullmatch(n) and n not in canonical]
+        place = fit[0] if fit else cells.free(f"cell-{number}", canonical)
+        by_id[cell.id] = by_grade[cell.grade_id] = place
+        canonical[place] = replace(cell, id=place)
     known = by_id | by_grade
     known.pop("", None)
-    return Assignment(name, _stage(notebook), tuple(canonical), content, known)
-
-
-def _canonical(raw):
-    """A cell without outputs, and without its id."""
-    code = raw.get("cell_type") == "code"
-    kind = "code" if code else "markdown"
-    cell = {"cell_type": kind, "metadata": cells.metadata(raw)}
-    cell |= {"source": cells.source(raw)}
-    return cell | ({"outputs": [], "execution_count": None} if code else {})
+    return Assignment(name, notebook.stage, (*canonical.values(),), content, known)
 
 
 def _refuse_vague(cell):
-    grader = cells.grader(cell)
-    name, points = grader.get("grade_id"), grader.get("points")
-    if not isinstance(name, str) or not name:
+    points = cell.grader.get("points")
+    if not cell.grade_id:
         raise ValueError("a check has no grade_id in its nbgrader metadata")
     number = points if type(points) in (int, float) else None
     if number is None or not 0 <= number < float("inf"):
-        raise ValueError(f"{name} has {points!r} points, a number is expected")
+        raise ValueError(f"{cell.grade_id} has {points!r} points, a number is expected")
 
 
-def _stage(notebook):
-    stage = _course(notebook).get("stage")
-    return stage if isinstance(stage, str) else ""
-
-
-def choose(notebook: dict, assignments: Sequence[Assignment]) -> Assignment:
+def choose(notebook: Handed, assignments: Sequence[Assignment]) -> Assignment:
     """The exercise that a notebook is a copy of, by what is in it, not by its name.
 
     Errors: `Refused` for a notebook that is no exercise; `Absent` if its exercise is
     not among these.
     """
-    stage, handed = _stage(notebook), cells.tidy(notebook)
+    stage, handed = notebook.stage, notebook.cells
     named = [each for each in assignments if stage and each.stage == stage]
     for among in (named, assignments):
         strict = bool(stage) and not named
         scores = [_likeness(handed, each, strict) for each in among]
         if any(map(any, scores)):
             return among[scores.index(max(scores))]
-    foreign = sorted({n for c in handed for n in c.names if exercise(n)})
+    names = {name for cell in handed for name in (cell.grade_id, cell.id)}
+    foreign = sorted(filter(exercise_named, names))
     if foreign:
         have = ", ".join(assignment.name for assignment in assignments)
         raise Absent(
@@ -252,12 +210,12 @@ def _likeness(handed, assignment, strict):
 
     With `strict` the first alone counts: the notebook names another exercise.
     """
-    solid = [c for c in assignment.cells if role(c) in ("check", "answer", "locked")]
-    ids = {c["id"] for c in solid}
+    solid = [c for c in assignment.cells if c.role in ("check", "answer", "locked")]
+    ids = {c.id for c in solid}
     graded = {assignment.known.get(c.grade_id) for c in handed} & ids
     if strict:
         return len(graded), 0, 0
     named = {assignment.known.get(c.id) for c in handed} & ids
-    locked = {cells.plain(c["source"]) for c in solid if role(c) != "answer"} - {""}
-    same = locked & {cells.plain(c.source) for c in handed}
+    locked = {c.plain for c in solid if c.role != "answer"} - {""}
+    same = locked & {c.plain for c in handed}
     return len(graded), len(named), len(same)

@@ -1,27 +1,26 @@
 """Checks that must fail: each once more, with the stub in place of its answer."""
 
 import builtins
-import copy
 import re
+from dataclasses import replace
 
 from course_lib.grading.notebook import cells
-from course_lib.grading.notebook.assignment import role
 from course_lib.grading.notebook.merging import Merged
+from course_lib.workspace.cell import Cell
 
 
-def canaries(merged: Merged) -> list[dict]:
+def canaries(merged: Merged) -> list[Cell]:
     """Each check once more, below the stubs of its answers: it must fail there."""
-    by_id = {cell["id"]: cell for cell in merged.assignment.cells}
+    by_id = {cell.id: cell for cell in merged.assignment.cells}
     forget, below, taken = _forget(merged), [], set()
     for check in merged.assignment.checks:
-        for answer in merged.assignment.answers(check.cell):
-            name = cells.free(f"stub-{answer['id']}", taken)
+        for answer in check.answers:
+            name = cells.free(f"stub-{answer.id}", taken)
             taken.add(name)
-            stub = _bare(answer) | {"id": name}
-            if not _complete(stub["source"]):
-                stub["source"] = forget + stub["source"]
-            below.append(stub)
-        below.append(_bare(by_id[check.cell]) | {"id": f"canary-{check.cell}"})
+            whole = _complete(answer.source)
+            source = answer.source if whole else forget + answer.source
+            below.append(_bare(answer, id=name, source=source))
+        below.append(_bare(by_id[check.cell], id=f"canary-{check.cell}"))
     return below
 
 
@@ -35,11 +34,10 @@ def _complete(stub):
     return stub.startswith("%%") or bool(cells.defined(stub) and not raises)
 
 
-def _bare(cell):
+def _bare(cell, **changes):
     """A copy that no other grader takes for the cell itself."""
-    bare = copy.deepcopy(cell)
-    bare["metadata"].pop("nbgrader", None)
-    return bare
+    about = {key: cell.metadata[key] for key in cell.metadata if key != "nbgrader"}
+    return replace(cell, metadata=about, **changes)
 
 
 def _forget(merged):
@@ -49,9 +47,9 @@ def _forget(merged):
     """
     given, names = {*dir(builtins)}, set()
     for cell in merged.assignment.cells:
-        if role(cell) in ("given", "locked", "check"):
-            given |= {*cells.imported(cell["source"])}
+        if cell.role in ("given", "locked", "check"):
+            given |= {*cells.imported(cell.source)}
     for cell in merged.cells:
-        if cell["id"] in merged.learners:
-            names |= {*cells.defined(cell["source"], nested=True)}
+        if cell.id in merged.learners:
+            names |= {*cells.defined(cell.source, nested=True)}
     return f"[globals().pop(name, None) for name in {sorted(names - given)}];\n"

@@ -1,12 +1,14 @@
-"""The cells of a notebook as plain data, in whatever shape a file holds them."""
+"""What was handed in as cells, and what their sources define."""
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 
 from course_lib.grading.handed_in.submissions import Refused
+from course_lib.workspace.cell import Cell, entries
+from course_lib.workspace.notebooks import metadata
 
 MOST = 2000  # cells of a notebook that are read
 _LONGEST = 1_000_000  # characters of a source in which names are looked for
@@ -30,18 +32,12 @@ _BROKEN = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell that was handed in; what is not there is an empty string."""
+class Handed:
+    """A notebook that was handed in: its cells, its stage, how many are damaged."""
 
-    id: str
-    grade_id: str
-    code: bool
-    source: str
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """What may tell which cell it is, the better one first."""
-        return self.grade_id, self.id
+    cells: list[Cell]
+    stage: str
+    damaged: int = 0
 
 
 def parse(data: bytes) -> dict:
@@ -101,51 +97,23 @@ def short(value) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def tidy(notebook: dict) -> list[Cell]:
+def tidy(notebook: Mapping) -> Handed:
     """The cells of what `parse` gives; what is no cell at all is left out."""
-    return [cell(raw) for raw in notebook["cells"] if isinstance(raw, dict)]
+    raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
+    stage = entries(metadata(notebook), "course").get("stage")
+    stage = stage if isinstance(stage, str) else ""
+    return Handed([*map(_tidy, raws)], stage, len(notebook["cells"]) - len(raws))
 
 
-def cell(raw: dict) -> Cell:
-    """A cell of a file, whatever is missing or damaged in it."""
-    return Cell(
-        id=_text(raw.get("id")),
-        grade_id=_text(grader(raw).get("grade_id")),
-        code=raw.get("cell_type") == "code",
-        source=source(raw),
-    )
+def _tidy(raw):
+    """A cell without outputs, with a source that every file can hold."""
+    cell = Cell.from_file(raw)
+    lines = cell.source.replace("\r\n", "\n").replace("\r", "\n")
+    kind = "code" if cell.is_code else "markdown"
+    return replace(cell, kind=kind, source=_BROKEN.sub("\ufffd", lines), raw={})
 
 
-def _text(value):
-    return value if isinstance(value, str) else ""
-
-
-def grader(raw: dict) -> dict:
-    """The nbgrader metadata of a cell, empty where it has none."""
-    given = metadata(raw).get("nbgrader")
-    return given if isinstance(given, dict) else {}
-
-
-def metadata(holder: dict) -> dict:
-    """The metadata of a cell or notebook, empty where it is missing or damaged."""
-    given = holder.get("metadata")
-    return given if isinstance(given, dict) else {}
-
-
-def source(raw: dict) -> str:
-    """The source of a cell as one text that every file can hold."""
-    given = raw.get("source")
-    lines = given if isinstance(given, list) else [given]
-    joined = "".join(map(_text, lines)).replace("\r\n", "\n").replace("\r", "\n")
-    return _BROKEN.sub("\ufffd", joined)
-
-
-def plain(text: str) -> str:
-    """A source without what no reader sees: blanks at the ends of lines and cell."""
-    return "\n".join(line.rstrip() for line in text.strip().split("\n"))
-
-
-def free(name: str, taken: set[str]) -> str:
+def free(name: str, taken: Container[str]) -> str:
     """The name, with a number at its end if it is taken."""
     candidate, number = name, 2
     while candidate in taken:

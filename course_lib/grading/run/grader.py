@@ -71,7 +71,7 @@ class Grader:
         began, name = time.monotonic(), ""
         about = {"learner": submission.learner, "source": submission.source}
         try:
-            handed = cells.parse(submission.read())
+            handed = cells.tidy(cells.parse(submission.read()))
             assignment = choose(handed, self.assignments)
             name = assignment.name
             result = self._graded(merging.merge_answers(handed, assignment))
