@@ -17,11 +17,11 @@ import pytest
 from rich.console import Console
 
 import course_lib
-from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade, Task
 from course_lib.grading.report import files, pages, summary, terminal
+from course_lib.workspace import atomic
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b[0m [red]x[/]\r\n=1+1\u202e\udc80"
 NOTEBOOK = "04_distributed_data_parallel"
@@ -371,7 +371,7 @@ def test_no_cell_of_a_csv_is_a_formula(begin):
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "grades.json"
     path.write_text("before")
-    monkeypatch.setattr(release.os, "replace", refuse)
+    monkeypatch.setattr(atomic.os, "replace", refuse)
     with pytest.raises(UsageError, match="cannot write .*No space left"):
         files.write_json([failed()], path)
     assert path.read_text() == "before"

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from course_lib.authoring import lint, release
+from course_lib.workspace import atomic
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 ADD = f"def add(a, b):\n    {BEGIN}\n    # a comment\n\n    return a + b\n    {END}"
@@ -216,7 +217,7 @@ def test_a_failed_write_leaves_the_old_exercise_whole(root, monkeypatch, capsys)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(release.os, "replace", full)
+    monkeypatch.setattr(atomic.os, "replace", full)
     assert release.main([]) == 1
     assert "No space left" in capsys.readouterr().err
     assert (root / "exercises/04.ipynb").read_bytes() == before

@@ -14,7 +14,7 @@ import pytest
 
 from course_lib.__main__ import main
 from course_lib.exercises import progress
-from course_lib.workspace import clone, command, folder, merging, notebooks
+from course_lib.workspace import atomic, clone, command, folder, merging, notebooks
 from course_lib.workspace.plan import Original, Update
 from tests import pages
 
@@ -845,7 +845,7 @@ def test_a_disk_that_takes_no_more(
     (work / SCRIPT).write_text("my script")
     put(committed, SECOND)
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "open", failing(number, writes), raising=False)
+        patch.setattr(atomic, "open", failing(number, writes), raising=False)
         printed = refused(update)
     assert ERRORS[number] in printed and "Nothing of yours is lost" in printed
     assert no_part_of_a_file(work)

@@ -12,6 +12,7 @@ from typing import Any
 
 from course_lib.authoring import lint
 from course_lib.text import many
+from course_lib.workspace.atomic import write_whole
 from course_lib.workspace.cell import Cell, exercise_named
 from course_lib.workspace.notebooks import clear, fingerprint, is_released
 
@@ -109,22 +110,8 @@ def write_exercise(solution: Path, *, force: bool = False) -> str:
         return f"{path}: as it was"
     if path.exists() and not force and (why := _changed(path)):
         raise Different(f"{path} {why}: kept. --force overwrites it.")
-    replace(path, data)
+    write_whole(path, data)
     return f"{path}: written"
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or as it was before; make its folder.
-
-    Errors: `OSError`.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(data)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _changed(path):

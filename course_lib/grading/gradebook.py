@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from course_lib.authoring import release
 from course_lib.grading import grades
 from course_lib.grading.grades import Grade
 from course_lib.grading.handed_in.submissions import Submission
+from course_lib.workspace.atomic import write_whole
 
 _PACKAGE = Path(__file__).parents[1]
 _REPORTS = _PACKAGE / "grading" / "report"
@@ -55,7 +55,7 @@ def keep(grade: Grade, place: Path | None) -> None:
     """
     if place is None or grade.status == grades.FAILED:
         return
-    release.replace(place, json.dumps(dataclasses.asdict(grade)).encode())
+    write_whole(place, json.dumps(dataclasses.asdict(grade)).encode())
 
 
 def _digest(parts):

@@ -4,12 +4,12 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from course_lib.errors import CourseError
+from course_lib.workspace.atomic import write_whole
 from course_lib.workspace.plan import Base, Step
 
 _NOTE, _VERSION = ".course.json", 1
@@ -50,7 +50,7 @@ class Folder:
             raise FolderError(f"{path} was saved meanwhile. {_AGAIN}")
         with _explained(path):
             if step.does == "write":
-                _write(path, step.data)
+                write_whole(path, step.data)
             elif step.does == "move":
                 os.replace(path, self._place(step.to))
             else:
@@ -94,20 +94,6 @@ class Folder:
                 stack.callback(os.close, place)
                 fcntl.flock(place, fcntl.LOCK_EX)
             yield
-
-
-def _write(path, data):
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
-            if path.exists():  # somebody's words: they outlive a power cut
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _inner(path):

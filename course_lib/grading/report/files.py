@@ -10,10 +10,10 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading.grades import Grade
 from course_lib.grading.report import summary
+from course_lib.workspace.atomic import write_whole
 
 # what a spreadsheet takes for a formula; the wide ones are those of Asian keyboards
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -86,7 +86,7 @@ def write_text(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():  # a pipe, /dev/null: never replaced
             path.write_bytes(data)
         else:
-            release.replace(path.resolve(), data)
+            write_whole(path.resolve(), data)
     except OSError as error:
         raise UsageError(
             f"cannot write {summary.line(str(path), 300)}: {error.strerror or error}."
