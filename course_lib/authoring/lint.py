@@ -25,10 +25,12 @@ def regions(source: str) -> list[tuple[int, int]]:
     Errors: `ValueError` with the line of a marker without its partner or misspelled,
     and for a region without code.
     """
-    pairs, begin = [], None
+    pairs = []
+    begin = None
     lines = source.split("\n")
     for number, line in enumerate(lines):
-        kind, here = _kind(line, number), f"line {number + 1}: ### "
+        kind = _kind(line, number)
+        here = f"line {number + 1}: ### "
         if kind == "BEGIN" and begin is not None:
             raise ValueError(
                 f"{here}BEGIN SOLUTION inside the region that began in line {begin + 1}"

@@ -76,7 +76,8 @@ class _Here:
     """This machine, as a place where notebooks run."""
 
     jobs = max(1, min(8, (os.cpu_count() or 2) // 2))  # a check starts ranks of its own
-    without_sandbox, grader = staticmethod(sandbox.missing), Grader
+    without_sandbox = staticmethod(sandbox.missing)
+    grader = Grader
 
 
 def _place(address):
@@ -160,10 +161,11 @@ def _notes(run):
         yield f"{run.known} unchanged since graded, and not run again (--again does)"
     if run.unkept:
         yield f"grades are not kept for a later run: {run.unkept}"
-    if run.interrupted:
-        left, again = f"interrupted, {run.left} not graded", " again" * run.again
-        goes_on = "begins anew" if run.again else "goes on where it was"
-        yield f"{left}{again}: the same command {goes_on}"
+    left = f"interrupted, {run.left} not graded"
+    if run.interrupted and run.again:
+        yield f"{left} again: the same command begins anew"
+    elif run.interrupted:
+        yield f"{left}: the same command goes on where it was"
 
 
 def _options(asked, place):

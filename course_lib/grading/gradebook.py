@@ -95,8 +95,13 @@ class GradingRun:
     """
 
     def __init__(self, book: Gradebook, *, again: bool):
-        self.book, self.again, self.interrupted = book, again, False
-        self.results, self.known, self.unkept, self.left = {}, 0, "", 0
+        self.book = book
+        self.again = again
+        self.interrupted = False
+        self.results = {}
+        self.known = 0
+        self.unkept = ""
+        self.left = 0
 
     def grade_all(self, handed: Sequence[Submission], grader, jobs: int) -> None:
         """Grade all that is not finished yet, `jobs` at a time.

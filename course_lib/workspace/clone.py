@@ -34,9 +34,10 @@ def _below(path):
 def _original(path, git):
     """The file; as it was committed where somebody's answers or a mess are in it."""
     try:
-        data, is_exercise = path.read_bytes(), path.parent.name == "exercises"
+        data = path.read_bytes()
     except OSError:
         return None
+    is_exercise = path.parent.name == "exercises"
     if path.suffix != ".ipynb":
         return Original(data, certain=git.is_clean(path))
     notebook = notebooks.parse(data)
@@ -63,7 +64,8 @@ class _Git:
     """What git knows of the clone; where it knows nothing, who may write there."""
 
     def __init__(self, root):
-        self.root, self.committed_names = root, set()
+        self.root = root
+        self.committed_names = set()
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             self.changed = self._names("diff", "-z", "--name-only", "--relative")
             self.committed_names = self._names("ls-tree", "-rz", "--name-only")

@@ -166,7 +166,9 @@ class _Handout:
     """A file of the course as it is handed out."""
 
     def __init__(self, path, original):
-        self.path, self.original, self.handed = path, original, original.data
+        self.path = path
+        self.original = original
+        self.handed = original.data
         self.notebook = _notebook(path, original.data)
         self.version = notebooks.version(self.handed, self.notebook)
         self.words = notebooks.words(self.handed, self.notebook)

@@ -17,7 +17,8 @@ LARGEST = 20_000_000  # bytes of a notebook, and of a zip file's table of conten
 _LARGEST_ZIP = 5 * LARGEST  # bytes of a zip file in a zip file: it is held in memory
 _MOST = 100_000  # files in a zip file
 _MOST_OPEN = 2  # zip files that are kept open: one of a class, one in it
-_archives, _turn = {}, threading.Lock()
+_archives = {}
+_turn = threading.Lock()
 _ENCRYPTED, _UTF8 = 0x1, 0x800  # bits in the flags of a member
 
 _DAMAGED = "a damaged zip file: pack it again, or hand in the notebook itself"

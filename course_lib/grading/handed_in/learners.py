@@ -32,7 +32,7 @@ _KEPT = re.compile(r"\d\d([ _-].*)?", re.DOTALL)  # the name of an exercise
 _COPY = re.compile(r" ?\(\d+\)|-Copy\d+")  # what a browser and Jupyter add to a name
 GIVEN = {"solutions", "notebooks"}  # of a course, beside what a learner writes into
 WORK = "work"  # a learner's own copy in a clone
-_COURSE = {"exercises", *GIVEN}
+_COURSE = GIVEN | {"exercises"}
 _OF_ALL = {"submitted", "home"}  # each folder in it is a learner's, even one alone
 
 
@@ -63,11 +63,13 @@ def shown(people: Iterable[Owner]) -> list[str]:
     """The names of learners; with the platform's numbers where two have one name."""
     people = list(people)
     numbers = defaultdict(set)
-    for name, number, where in people:
-        numbers[name, where].add(number)
+    for owner in people:
+        numbers[owner.name, owner.where].add(owner.number)
     return [
-        f"{name} ({number})" if len(numbers[name, where]) > 1 else name
-        for name, number, where in people
+        f"{owner.name} ({owner.number})"
+        if len(numbers[owner.name, owner.where]) > 1
+        else owner.name
+        for owner in people
     ]
 
 
@@ -83,10 +85,11 @@ def without(
     mixed = any(_is_mixed(_inner(path, layout)) for path in paths)
     empty = []
     for folder in sorted(folders - parents):
-        owner = _owner((*folder, ""), layout)
-        top = len(_inner((*folder, ""), layout)) == 2
-        top = top and (not mixed or _is_zip(folder[-1]))
-        if owner not in known and (top or owner.number):
+        path = (*folder, "")  # as that of a file in it
+        owner = _owner(path, layout)
+        is_top = len(_inner(path, layout)) == 2
+        is_theirs = is_top and (not mixed or _is_zip(folder[-1]))
+        if owner not in known and (is_theirs or owner.number):
             known.add(owner)
             empty.append(folder)
     return empty
@@ -97,15 +100,19 @@ def _is_zip(part):
 
 
 def _is_mixed(inner):
-    return len(inner) == 1 or any(part in _COURSE for part in inner[:1])
+    return len(inner) == 1 or (inner and inner[0] in _COURSE)
 
 
 def _layout(paths, root):
     moodle = all(any(map(_MOODLE.fullmatch, path)) for path in paths)
     flat = {_COPY.sub("", _stem(path[-1])) for path in paths if len(path) == 1}
     numbers = [name[:2] for name in flat if _KEPT.fullmatch(name)]
-    is_kept = len(numbers) == len(set(numbers))
-    return _Layout(root, _around(paths, root), moodle, is_kept)
+    return _Layout(
+        root=root,
+        around=_around(paths, root),
+        moodle=moodle,
+        keeps_names=len(numbers) == len(set(numbers)),
+    )
 
 
 def _around(paths, root):
@@ -139,11 +146,12 @@ def _owner(path, layout):
 
 def _platform(pattern, path, root):
     """The owner by the first part that the platform has named, if there is one."""
-    whole = (str(root.parent), root.name, *path)
-    for end, part in enumerate(whole[1:], 1):
+    above = [str(root.parent)]
+    for part in (root.name, *path):
         match = pattern.fullmatch(part)
         if match:
-            return Owner(match[1], match[2], whole[:end])
+            return Owner(match[1], number=match[2], where=tuple(above))
+        above.append(part)
     return None
 
 

@@ -12,7 +12,9 @@ from course_lib.workspace.cell import Cell
 def canaries(merged: Merged) -> list[Cell]:
     """Each check once more, below the stubs of its answers: it must fail there."""
     by_id = {cell.id: cell for cell in merged.assignment.cells}
-    forget, below, taken = _forget(merged), [], set()
+    forget = _forget(merged)
+    below = []
+    taken = set()
     for check in merged.assignment.checks:
         for answer in check.answers:
             name = cells.free(f"stub-{answer.id}", taken)

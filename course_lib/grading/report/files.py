@@ -48,14 +48,17 @@ def as_csv(grades: Sequence[Grade]) -> str:
 
 
 def _row(grade, ids):
-    total, most, by_id = "", "", {}
-    if summary.has_points(grade):
-        total, most = map(summary.number, (grade.points, grade.max_points))
-        by_id = {task.id: summary.number(task.points) for task in grade.tasks}
-    texts = map(_cell, (grade.learner, grade.notebook, grade.status, grade.source))
-    learner, notebook, status, source = texts
-    head = (learner, notebook, total, most, status, source)
-    return [*head, *(by_id.get(exercise, "") for exercise in ids)]
+    scored = summary.has_points(grade)
+    by_id = {task.id: summary.number(task.points) for task in grade.tasks}
+    return [
+        _cell(grade.learner),
+        _cell(grade.notebook),
+        summary.number(grade.points) if scored else "",
+        summary.number(grade.max_points) if scored else "",
+        _cell(grade.status),
+        _cell(grade.source),
+        *(by_id.get(exercise, "") if scored else "" for exercise in ids),
+    ]
 
 
 def _cell(text):

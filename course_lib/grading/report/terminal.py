@@ -42,7 +42,8 @@ class Progress:
     def __init__(self, total: int, console: Console | None = None):
         self.total, self.done = total, 0
         self._console = console or Console(stderr=True)
-        self._working, self._lock = [], threading.Lock()
+        self._working = []
+        self._lock = threading.Lock()
         # FORCE_COLOR makes rich call a log file a terminal
         drawn = self._console.is_interactive and self._console.file.isatty()
         self._bar = _bar(self._console, total) if drawn else None
@@ -138,8 +139,9 @@ def _table(group, names, width):
     apart = left >= _NAME
     # the box itself puts a blank between columns
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False)
-    title, least = Text(summary.notebook(group[0])), left if apart else _NAME
-    table.add_column(title, overflow="fold", min_width=min(names, least))
+    least = min(names, left if apart else _NAME)
+    title = Text(summary.notebook(group[0]))
+    table.add_column(title, overflow="fold", min_width=least)
     table.add_column("points", justify="right", no_wrap=True, min_width=8)
     for exercise in ids if apart else []:
         table.add_column(Text(exercise), justify="center", no_wrap=True)

@@ -136,7 +136,9 @@ class Remote(contextlib.AbstractContextManager):
     """Grades notebooks on workers, several at the same time from several threads."""
 
     def __init__(self, client, assignments: Sequence[Assignment], options: Options):
-        self.client, self.closed, self.tickets = client, False, set()
+        self.client = client
+        self.tickets = set()
+        self.closed = False
         self.run = f"course_lib grading {uuid.uuid4().hex}"
         client.register_plugin(_Seat(assignments, options), name=self.run)
 
@@ -214,7 +216,8 @@ class _Seat(distributed.WorkerPlugin):
         self.course = _course()
 
     def setup(self, worker):
-        self.where, self.lock = f"the worker at {worker.address}", threading.Lock()
+        self.where = f"the worker at {worker.address}"
+        self.lock = threading.Lock()
         self.grader: Any = None  # opened with the first notebook
         self.closed = False
 

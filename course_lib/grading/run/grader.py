@@ -58,10 +58,13 @@ class Grader:
     def __init__(
         self, assignments: Sequence[Assignment], options: Options, *, template=None
     ):
-        self.assignments, self.options = assignments, options
-        self.turn, self.borrowed = threading.Condition(), template
+        self.assignments = assignments
+        self.options = options
+        self.borrowed = template
         self.templates = [template] if template else []  # one that ended stays in it
-        self.links, self.closed = set(), False
+        self.turn = threading.Condition()
+        self.links = set()
+        self.closed = False
 
     def grade(self, submission) -> Grade:
         """The grade of one submission.
@@ -94,18 +97,19 @@ class Grader:
         if fault := scoring.broken(assignment, execution):
             raise GraderError(fault)
         tasks = scoring.tasks(assignment, execution, canary=canary)
-        suspects = [task.id for task in tasks if task.outcome == SUSPECT]
-        flags = [f"checks that may have been tampered with: {', '.join(suspects)}"]
+        suspects = ", ".join(task.id for task in tasks if task.outcome == SUSPECT)
+        flag = f"checks that may have been tampered with: {suspects}"
         return {
             "status": FLAGGED if suspects else GRADED,
             "tasks": tasks,
             "repairs": (*merged.repairs, *scoring.notes(merged, execution, tasks)),
-            "message": flags[0] if suspects else "",
+            "message": flag if suspects else "",
         }
 
     def _runs(self, merged):
         """Run the notebook until each of its cells has run, or was taken out."""
-        replaced, until = {}, time.monotonic() + self.options.limits.total
+        replaced = {}
+        until = time.monotonic() + self.options.limits.total
         more = canaries(merged) if self.options.canary else ()
         while True:
             reasons = {cell: why for cell, (_, why) in replaced.items()}
@@ -118,12 +122,12 @@ class Grader:
             guilty = _guilty(reports, end, left=left, sandbox=self.options.sandbox)
             if guilty is None:
                 return execution
-            cell, *why = guilty
+            cell, outcome, why = guilty
             if cell in replaced or len(replaced) >= _MOST_RUNS:
                 runs = len(replaced)
                 execution.cut = f"cells before it ended the kernel in {runs} runs"
                 return execution
-            replaced[cell] = tuple(why)
+            replaced[cell] = outcome, why
 
     def _run(self, notebook, assignment, *, seconds):
         """What was reported of each cell in one run, and how the run ended."""

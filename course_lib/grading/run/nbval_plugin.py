@@ -71,7 +71,8 @@ class CellReporter:
     def __init__(self, link, job, kernel):
         self.link, self.job, self.pid = link, job, kernel
         self.kernel: Any = None  # a `Supervised`, once the cells begin
-        self.began, self.last = 0.0, None
+        self.began = 0.0
+        self.last = None
 
     def connect(self, *_, **__):
         """The kernel that is there already, instead of one that nbval would start."""
@@ -86,7 +87,8 @@ class CellReporter:
             self._tell(self.last, outcome="ended")
             item.session.shouldstop = "the kernel has ended"
             pytest.skip("the kernel has ended")
-        item.parent.timed_out, self.last = False, item
+        item.parent.timed_out = False
+        self.last = item
         seconds = self.job["seconds"].get(item.cell.id, self.job["cell"])
         item.config.option.nbval_cell_timeout = seconds
         self.began = time.monotonic()

@@ -113,8 +113,10 @@ class Sandbox:
         may do there what who made it may. The file of the users' namespace for those
         that may not comes back.
         """
-        first, folder = os.pidfd_open(self.first), f"/proc/{self.first}/ns"
-        users, is_root = os.open(f"{folder}/user", os.O_RDONLY), os.geteuid() == 0
+        first = os.pidfd_open(self.first)
+        folder = f"/proc/{self.first}/ns"
+        users = os.open(f"{folder}/user", os.O_RDONLY)
+        is_root = os.geteuid() == 0
         if not is_root:
             # bwrap makes all with one namespace of users, then another one within it
             mounts = os.open(f"{folder}/mnt", os.O_RDONLY)

@@ -37,7 +37,9 @@ class Unable(Exception):
 
 def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
-    born, family, forks = time.time(), set(), linux.Forks()
+    born = time.time()
+    forks = linux.Forks()
+    family = set()
     try:
         os.setsid()
         linux.adopt_orphans()
