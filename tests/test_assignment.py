@@ -9,7 +9,7 @@ import pytest
 from course_lib.authoring import release
 from course_lib.errors import UsageError
 from course_lib.grading.notebook import assignment, cells
-from course_lib.grading.notebook.assignment import Absent, Check, load
+from course_lib.grading.notebook.assignment import Absent, Check, load_assignments
 from course_lib.grading.notebook.cells import MOST, Refused
 
 ROOT = Path(__file__).parents[1]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def exercises():
-    return load(ROOT / "exercises")
+    return load_assignments(ROOT / "exercises")
 
 
 def handed(stage, folder="exercises"):
@@ -107,7 +107,7 @@ def test_each_check_has_the_answer_of_its_exercise(exercises):
 def test_a_check_of_another_course_has_the_answers_above_it(tmp_path):
     cells = answer("a"), answer("b"), check("ab"), check("ab-2"), answer("c")
     (tmp_path / "x.ipynb").write_text(file(*cells, check("c-test")))
-    (one,) = load(tmp_path)
+    (one,) = load_assignments(tmp_path)
     names = {c.cell: [a.id for a in c.answers] for c in one.checks}
     assert names == {"ab": ["a", "b"], "ab-2": ["a", "b"], "c-test": ["c"]}
     assert one.checks[0] == Check("ab", "ab", points=2.0, timeout=None)
@@ -117,7 +117,7 @@ def test_cells_get_ids_that_no_other_cell_has_or_gets(tmp_path):
     cells = [answer("my answer"), check("extra-1"), check("x" * 64), cell("1")]
     cells += [check("own"), {**cell("2"), "id": "own"}, {**cell("3"), "id": "cell-1"}]
     (tmp_path / "x.ipynb").write_text(file(*cells))
-    (one,) = load(tmp_path)
+    (one,) = load_assignments(tmp_path)
     names = [own.id for own in one.cells]
     assert one.known["own"] == "own"  # a grade_id tells more than an id
     assert names == ["cell-1", "cell-2", "cell-3", "cell-4", "own", "cell-6", "cell-7"]
@@ -125,11 +125,11 @@ def test_cells_get_ids_that_no_other_cell_has_or_gets(tmp_path):
 
 def test_a_folder_that_is_not_there_or_holds_no_exercise_is_named(tmp_path):
     with pytest.raises(UsageError, match="no folder .*nowhere: name the folder"):
-        load(tmp_path / "nowhere")
+        load_assignments(tmp_path / "nowhere")
     (tmp_path / "lesson.ipynb").write_text(file(cell("1")))
     (tmp_path / ".check.ipynb").write_text(file(check("a")))
     with pytest.raises(UsageError, match="none of its 1 notebooks holds a check"):
-        load(tmp_path)
+        load_assignments(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -146,20 +146,20 @@ def test_an_exercise_that_cannot_be_read_stops_the_grader(tmp_path, text, senten
     (tmp_path / "x.ipynb").write_text(text)
     (tmp_path / "y.ipynb").write_text(file(check("b")))
     with pytest.raises(UsageError, match=f"x.ipynb: .*{sentence}.*Nothing is graded"):
-        load(tmp_path)
+        load_assignments(tmp_path)
 
 
 def test_two_notebooks_with_the_same_checks_are_one_too_many(tmp_path):
     for name in ("04", "04-Copy1"):
         (tmp_path / f"{name}.ipynb").write_text(file(check("check-4-1"), stage="04"))
     with pytest.raises(UsageError, match="04-Copy1 and 04. Take out"):
-        load(tmp_path)
+        load_assignments(tmp_path)
 
 
 def test_exercises_without_a_stage_may_use_the_same_ids(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.ipynb").write_text(file(check("test")))
-    assert [one.name for one in load(tmp_path)] == ["a", "b"]
+    assert [one.name for one in load_assignments(tmp_path)] == ["a", "b"]
 
 
 # the choice
@@ -203,7 +203,7 @@ def test_an_empty_cell_makes_no_exercise_of_a_notebook(tmp_path):
     text = file(check("a"), cell("", "b", locked=True))
     (tmp_path / "x.ipynb").write_text(text)
     with pytest.raises(Refused):
-        choose(cells.parse(file(cell("")).encode()), load(tmp_path))
+        choose(cells.parse(file(cell("")).encode()), load_assignments(tmp_path))
 
 
 def test_an_exercise_that_the_folder_lacks_is_no_fault_of_the_learner(exercises):
@@ -227,7 +227,7 @@ def test_ids_of_another_course_decide_without_a_stage(tmp_path):
         both = answer(name), check(f"{name}-test")
         (tmp_path / f"{name}.ipynb").write_text(file(*both))
     mine = cells.parse(file(answer("sum", "x = 3")).encode())
-    assert choose(mine, load(tmp_path)).name == "sum"
+    assert choose(mine, load_assignments(tmp_path)).name == "sum"
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def clone(tmp_path):
 
 
 def as_released(clone):
-    [made] = load(clone["exercises"].parent)
+    [made] = load_assignments(clone["exercises"].parent)
     return made.content == release.exercise_file(clone["solutions"])
 
 
@@ -264,7 +264,7 @@ def test_an_exercise_that_was_only_run_is_taken_as_it_is(clone):
     notebook = json.loads(clone["exercises"].read_text())
     notebook["cells"][2]["execution_count"] = 7
     clone["exercises"].write_text(json.dumps(notebook))
-    [made] = load(clone["exercises"].parent)
+    [made] = load_assignments(clone["exercises"].parent)
     assert made.content == clone["exercises"].read_bytes()
 
 

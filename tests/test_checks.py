@@ -20,7 +20,7 @@ from IPython.lib.pretty import pretty
 from course_lib.exercises import fingerprints, folders
 from course_lib.exercises.checking import exercises
 from course_lib.grading import grades, scoring
-from course_lib.grading.notebook.assignment import load
+from course_lib.grading.notebook.assignment import load_assignments
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.template import Template
@@ -105,7 +105,7 @@ def graders():
     template = Template()
     made = {
         canary: Grader(
-            load(ROOT / "exercises"),
+            load_assignments(ROOT / "exercises"),
             Options(sandbox=not sandbox.missing(), canary=canary),
             template=template,
         )

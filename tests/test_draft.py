@@ -30,7 +30,7 @@ def ids(notebook):
 
 def test_a_draft_keeps_every_rule_and_comes_before_the_summary(solution):
     assert draft.main(["4.6", str(solution)]) == 0
-    made = release.read(solution)  # it knows the rules
+    made = release.read_solution(solution)  # it knows the rules
     new = ["text-4-6", "answer-4-6", "check-4-6", "why-4-6"]
     first = ids(made).index("text-4-6")
     assert ids(made)[first : first + 6] == [*new, "summary-text", "summary"]
@@ -38,9 +38,8 @@ def test_a_draft_keeps_every_rule_and_comes_before_the_summary(solution):
 
 def test_the_exercise_made_from_a_draft_is_a_stub_with_its_check(solution):
     draft.main(["4.6", str(solution)])
-    made = {
-        cell.id: cell.source for cell in release.release(release.read(solution)).cells
-    }
+    exercise = release.release(release.read_solution(solution))
+    made = {cell.id: cell.source for cell in exercise.cells}
     assert made["answer-4-6"].endswith("raise NotImplementedError")
     assert made["check-4-6"] == 'cl.check("4.6", answer)'
     assert "why-4-6" not in made
@@ -74,7 +73,7 @@ def test_an_exercise_that_does_not_belong_there_is_refused(
 def test_options_say_what_the_check_asks_for(solution):
     words = "4.6 {} --function mean --points 3 --minutes 15 --seconds 90"
     assert draft.main(words.format(solution).split()) == 0
-    made = {cell.id: cell for cell in release.read(solution).cells}
+    made = {cell.id: cell for cell in release.read_solution(solution).cells}
     check = made["check-4-6"]
     assert made["answer-4-6"].source.startswith("def mean():")
     assert check.source == 'cl.check("4.6", mean)'

@@ -15,7 +15,7 @@ import pytest
 
 import course_lib
 from course_lib.grading import grades, scoring
-from course_lib.grading.notebook.assignment import load
+from course_lib.grading.notebook.assignment import load_assignments
 from course_lib.grading.run import grader as grader_module
 from course_lib.grading.run.grader import Grader, Options
 from course_lib.grading.run.limits import Limits, excess
@@ -50,7 +50,8 @@ def template():
 def graders(tmp_path_factory, template):
     """Graders for the small notebook by their options."""
     made = {}
-    exercises = load(grading.release(tmp_path_factory.mktemp("small") / "exercises"))
+    folder = grading.release(tmp_path_factory.mktemp("small") / "exercises")
+    exercises = load_assignments(folder)
 
     def grader(*, limits=SMALL, sandbox=True, canary=False):
         options = Options(limits=limits, sandbox=sandbox, canary=canary)
@@ -222,7 +223,8 @@ def test_exercises_that_a_notebook_overwrites_are_those_that_were_read(
     file = folder / "small.ipynb"
     easy = file.read_text().replace("assert", "True or")
     code = f"open({str(file)!r}, 'w').write({easy!r})"
-    with Grader(load(folder), Options(sandbox=False), template=template) as grader:
+    options, courses = Options(sandbox=False), load_assignments(folder)
+    with Grader(courses, options, template=template) as grader:
         grader.grade(grading.handed(before=code))
         assert file.read_text() == easy  # without a sandbox it can
         assert grader.grade(grading.handed(square=WRONG)).points == 8
@@ -505,7 +507,7 @@ def test_a_kernel_that_cannot_start_is_no_fault_of_the_learner(graders, monkeypa
 
 
 def test_a_template_that_was_killed_is_started_again(tmp_path):
-    exercises = load(grading.release(tmp_path / "exercises"))
+    exercises = load_assignments(grading.release(tmp_path / "exercises"))
     with Grader(exercises, Options(sandbox=False)) as grader:
         assert grader.grade(grading.handed()).points == 10
         grader.templates[-1].process.kill()
@@ -673,7 +675,7 @@ def test_of_a_message_only_what_is_read_is_kept():
     [("✓ 1.1 right: yes", grades.RIGHT, 2), ("", grades.SUSPECT, 0)],
 )
 def test_a_check_that_passes_and_does_not_say_so_is_suspect(said, outcome, points):
-    courses = load(Path(__file__).parents[1] / "exercises")
+    courses = load_assignments(Path(__file__).parents[1] / "exercises")
     course = next(one for one in courses if one.stage == "01")
     ran = scoring.Execution({"check-1-1": {"outcome": "passed", "text": said}})
     task = scoring.tasks(course, ran)[0]
@@ -707,7 +709,7 @@ def test_variables_of_who_grades_are_not_seen(graders, template):
 
 @needs_sandbox
 def test_a_sandbox_shows_no_hidden_folder_and_no_hidden_file(tmp_path, template):
-    exercises = load(grading.release(tmp_path / "exercises"))
+    exercises = load_assignments(grading.release(tmp_path / "exercises"))
     home = Path(course_lib.__file__).parent  # the course is seen, but not this in it
     folder, file = str(home / "accelerators/vgpu"), str(home / "system/sockets.py")
     assert os.path.isdir(folder) and os.path.isfile(file)

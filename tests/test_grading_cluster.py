@@ -15,7 +15,7 @@ import pytest
 
 from course_lib.errors import UsageError
 from course_lib.grading import command, grades
-from course_lib.grading.notebook.assignment import load
+from course_lib.grading.notebook.assignment import load_assignments
 from course_lib.grading.run.grader import GraderError, Options
 from tests import grading
 from tests.commands import COMMAND, Python
@@ -209,7 +209,7 @@ def test_a_submission_that_always_ends_its_worker_is_no_exception(crew, monkeypa
 
 
 def grader(place, crew):
-    return place.grader(load(crew.exercises), Options(sandbox=False))
+    return place.grader(load_assignments(crew.exercises), Options(sandbox=False))
 
 
 def test_what_cannot_be_read_is_refused_with_the_reason(crew, tmp_path):

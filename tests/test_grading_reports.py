@@ -405,7 +405,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 
 
 def page(folder, learner):
-    return (folder / files.page(learner)).read_text()
+    return (folder / files.page_name(learner)).read_text()
 
 
 def plain(text):
@@ -469,7 +469,7 @@ def test_all_notebooks_of_a_learner_are_on_one_page(tmp_path):
 
 def test_hostile_text_is_escaped_on_all_pages(tmp_path):
     pages.write_pages([hostile(), hostile()], tmp_path)
-    for path in (tmp_path / "index.html", tmp_path / files.page(HOSTILE)):
+    for path in (tmp_path / "index.html", tmp_path / files.page_name(HOSTILE)):
         text = path.read_text(encoding="utf-8")
         assert "&lt;script&gt;alert(1)&lt;/script&gt; red [red]x[/]" in text
         assert "<script" not in text
@@ -590,9 +590,9 @@ def test_pages_of_nobody_are_removed_and_files_of_others_stay(tmp_path):
     pages.write_pages([failed("ada"), failed("bob")], tmp_path)
     foreign = tmp_path / "notes-0123456789ab.html"
     foreign.write_text("<!doctype html>")
-    renamed = (tmp_path / files.page("ada")).rename(tmp_path / "ada.html")
+    renamed = (tmp_path / files.page_name("ada")).rename(tmp_path / "ada.html")
     pages.write_pages([failed("cleo")], tmp_path)
-    mine = {tmp_path / files.page("cleo"), tmp_path / "index.html"}
+    mine = {tmp_path / files.page_name("cleo"), tmp_path / "index.html"}
     assert set(tmp_path.iterdir()) == {foreign, renamed, *mine}
 
 

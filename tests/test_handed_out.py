@@ -12,7 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from course_lib.grading.notebook.assignment import choose, load
+from course_lib.grading.notebook.assignment import choose, load_assignments
 from course_lib.grading.notebook.cells import parse, tidy
 from course_lib.grading.notebook.merging import merge_answers
 from tests.commands import COMMAND, Python
@@ -52,7 +52,7 @@ def code_cell(name, source):
 
 @cache
 def today():
-    return load(ROOT / "exercises")
+    return load_assignments(ROOT / "exercises")
 
 
 def merged(data):

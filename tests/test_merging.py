@@ -10,7 +10,7 @@ import pytest
 from nbval.plugin import find_comment_markers
 
 from course_lib.grading.notebook import cells, merging
-from course_lib.grading.notebook.assignment import load
+from course_lib.grading.notebook.assignment import load_assignments
 from course_lib.grading.notebook.canaries import canaries
 from course_lib.grading.notebook.cells import defined
 
@@ -21,7 +21,7 @@ ANSWER = "def shard_indices(num_samples, rank, world_size):\n    return [rank]"
 
 @pytest.fixture(scope="module")
 def assignment():
-    return next(one for one in load(ROOT / "exercises") if one.name == NAME)
+    return next(one for one in load_assignments(ROOT / "exercises") if one.name == NAME)
 
 
 def handed(folder="exercises"):
@@ -94,7 +94,7 @@ def check(source, name):
 def taken(folder, *cells):
     """The assignment that a folder with this one notebook gives."""
     (folder / "sums.ipynb").write_text(json.dumps(small(*cells)))
-    return load(folder)[0]
+    return load_assignments(folder)[0]
 
 
 # what needs no repair

@@ -6,7 +6,7 @@ _DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
 def plain(source: str | ast.AST) -> str:
-    """A text that changes with what the code does, and is the same in each Python.
+    """Return a text that changes with what the code does, the same in each Python.
 
     Errors: `SyntaxError`.
     """
@@ -32,7 +32,7 @@ def _fields(node):
 
 
 def definitions(source: str, names: set[str]) -> list[ast.AST]:
-    """The definitions of these names in a module, and of all that they use of it."""
+    """Return the definitions of these names in a module, and what they use of it."""
     tree = ast.parse(source)
     places = {name: node for node in tree.body for name in _defined(node)}
     found, new = set(), names & places.keys()

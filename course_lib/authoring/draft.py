@@ -87,7 +87,7 @@ def main(args: list[str]) -> int:
 
     exercise, solution = given.exercise, given.solution
     try:
-        notebook = release.read(solution)
+        notebook = release.read_solution(solution)
         add(notebook, exercise, given)
         nbformat.write(notebook, solution)
         _write_folder(given)

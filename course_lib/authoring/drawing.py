@@ -14,7 +14,7 @@ _COLORS = "course_lib.colors"
 
 
 def drawn(code: str) -> Iterable[str]:
-    """What changes with a figure of this code: modules, styles, the colours they use.
+    """Yield what changes a figure of this code: modules, styles, the colours they use.
 
     Of modules it is the code alone; of the colours those that a module imports.
     """
@@ -30,7 +30,7 @@ def drawn(code: str) -> Iterable[str]:
 
 
 def sources(code: str) -> list[Path]:
-    """The files whose change may change a figure of this code, in order."""
+    """Return the files whose change may change a figure of this code, in order."""
     package = _package()
     modules = [path for folder in _FOLDERS for path in (package / folder).glob("*.py")]
     texts = {path: path.read_text(encoding="utf-8") for path in modules}

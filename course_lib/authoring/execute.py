@@ -21,7 +21,7 @@ _SUMMARY = "cl.summary()"  # it lists all exercises: each new one would change i
 
 
 def fingerprint(notebook) -> str:
-    """A hash of the code that the stored outputs belong to.
+    """Return a hash of the code that the stored outputs belong to.
 
     That is the code of the cells, as readers see it, and that of the plots and scenes
     which they show, without comments and docstrings.
@@ -132,7 +132,7 @@ def _code(notebook):
 
 
 def stale(notebook) -> bool:
-    """True if the stored outputs are older than the code, or than what draws them."""
+    """Return True if the stored outputs are older than the code or what draws them."""
     return notebook.metadata.get("course_code") != fingerprint(notebook)
 
 

@@ -20,7 +20,7 @@ ROLES = {
 
 
 def regions(source: str) -> list[tuple[int, int]]:
-    """First and last line of each solution region, markers included, counted from 0.
+    """Return first and last line of each solution region, its markers, from 0 on.
 
     Errors: `ValueError` with the line of a marker without its partner or misspelled,
     and for a region without code.
@@ -62,12 +62,12 @@ def _kind(line, number):
 
 
 def count(lines: list[str]) -> int:
-    """How many lines are code: neither blank nor a comment alone."""
+    """Return how many lines are code: neither blank nor a comment alone."""
     return sum(not line.lstrip().startswith("#") for line in lines if line.strip())
 
 
 def problems(notebook) -> list[str]:
-    """What is wrong with a solution notebook, a sentence each with its cell."""
+    """Return what is wrong with a solution notebook, a sentence each with its cell."""
     if broken := list(_format(notebook)):  # the rest reads what these keep in order
         return broken
     parsed = list(cells(notebook))

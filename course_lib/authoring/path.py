@@ -28,7 +28,7 @@ class Lesson:
 
 
 def lesson(path: Path, notebook) -> Lesson:
-    """What a lesson's file says of it.
+    """Return what a lesson's file says of it.
 
     Errors: `ValueError` if the metadata `course` lacks an entry.
     """
@@ -45,7 +45,7 @@ _KEYS = "short", "minutes", "needs"
 
 
 def opening(lessons: list[Lesson], here: Lesson, exercises: str) -> str:
-    """The text of the cell `map` of a lesson."""
+    """Return the text of the cell `map` of a lesson."""
     way = (_place(one, one == here) for one in lessons)
     links = [f"[exercises](../exercises/{exercises})"] if exercises else []
     at = lessons.index(here)
@@ -63,7 +63,7 @@ def _place(lesson, here):
 
 
 def ending(lessons: list[Lesson], here: Lesson, exercises: str) -> str:
-    """The text of the cell `next` of a lesson."""
+    """Return the text of the cell `next` of a lesson."""
     at = lessons.index(here)
     following = lessons[at + 1] if at + 1 < len(lessons) else None
     parts = []
@@ -77,7 +77,7 @@ def ending(lessons: list[Lesson], here: Lesson, exercises: str) -> str:
 
 
 def after_exercises(lessons: list[Lesson], number: str) -> str:
-    """The text of the cell `next` of the exercises of a stage."""
+    """Return the text of the cell `next` of the exercises of a stage."""
     own = [one for one in lessons if one.number[:2] == number]
     behind = [one for one in lessons if one.number[:2] > number]
     links = [f"[lesson {one.number}](../notebooks/{one.file})" for one in own]
@@ -103,7 +103,7 @@ def put(notebook, name: str, text: str, *, at: int) -> None:
 
 
 def complete(root: Path) -> dict[Path, object]:
-    """Each lesson and solution below `root`, with its cells of the path.
+    """Return each lesson and solution below `root`, with its cells of the path.
 
     Errors: `ValueError` as for `lesson`; `OSError`.
     """

@@ -23,8 +23,8 @@ class Different(Exception):
     """An exercise that is not what its solution gives, and what to do about it."""
 
 
-def read(path: Path):
-    """The solution notebook at `path`.
+def read_solution(path: Path):
+    """Return the solution notebook at `path`.
 
     Errors: `ValueError` with everything that is wrong in it, a line each with its cell.
     """
@@ -42,7 +42,7 @@ def read(path: Path):
 
 
 def release(solution):
-    """The exercise made from a solution notebook, which itself stays as it is.
+    """Return the exercise made from a solution notebook, which itself stays as it is.
 
     Errors: `ValueError` at a marker of a region without its partner.
     """
@@ -61,7 +61,7 @@ def _solution_only(cell):
 
 
 def stub(cell) -> str:
-    """The source of a cell with its solution regions replaced by stubs."""
+    """Return the source of a cell with its solution regions replaced by stubs."""
     lines = cell.source.split("\n")
     # from the end, so that the numbers of the lines above stay right
     for first, last in reversed(lint.regions(cell.source)):
@@ -76,7 +76,7 @@ def stub(cell) -> str:
 
 
 def exercise_path(solution: Path) -> Path:
-    """Where the exercise of solutions/X.ipynb is: exercises/X.ipynb beside it.
+    """Return where the exercise of solutions/X.ipynb is: in exercises/ beside it.
 
     Errors: `ValueError` for a notebook that is not in a folder named solutions.
     """
@@ -90,13 +90,13 @@ def exercise_path(solution: Path) -> Path:
 
 
 def exercise_file(solution: Path) -> bytes:
-    """The exercise of a solution as its file holds it.
+    """Return the exercise of a solution as its file holds it.
 
     Errors: `ValueError` for a solution that breaks a rule; `OSError`.
     """
     import nbformat
 
-    return f"{nbformat.writes(release(read(solution)))}\n".encode()
+    return f"{nbformat.writes(release(read_solution(solution)))}\n".encode()
 
 
 def write_exercise(solution: Path, *, force: bool = False) -> str:
@@ -147,7 +147,7 @@ def compare(solution: Path) -> str:
 
 
 def orphans() -> list[Path]:
-    """The exercises below the current folder that have no solution."""
+    """Return the exercises below the current folder that have no solution."""
     paths = sorted(Path("exercises").glob("*.ipynb"))
     return [path for path in paths if not (Path("solutions") / path.name).exists()]
 

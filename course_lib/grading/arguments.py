@@ -26,7 +26,7 @@ _LIMITS = {  # name: unit, what it limits
 
 
 def parse(args: list[str], *, jobs: int) -> argparse.Namespace:
-    """What a call asks for; `jobs` notebooks at the same time are usual."""
+    """Return what a call asks for; `jobs` notebooks at the same time are usual."""
     parser = argparse.ArgumentParser(
         "python -m course_lib grade",
         description=_ABOUT,
@@ -86,7 +86,7 @@ def _own(parser):
 
 
 def limits(asked: argparse.Namespace) -> Limits:
-    """The limits that are asked for, the usual ones where none is."""
+    """Return the limits that are asked for, the usual ones where none is."""
     usual, given = Limits(), {}
     for name, (unit, _) in _LIMITS.items():
         value = getattr(asked, name)

@@ -13,7 +13,7 @@ from course_lib.errors import CourseError, UsageError
 from course_lib.grading import arguments, grades
 from course_lib.grading.gradebook import Gradebook, GradingRun
 from course_lib.grading.handed_in import submissions
-from course_lib.grading.notebook.assignment import NO_EXERCISE, load
+from course_lib.grading.notebook.assignment import NO_EXERCISE, load_assignments
 from course_lib.grading.report import summary
 from course_lib.grading.run import sandbox
 from course_lib.grading.run.grader import Grader, Options
@@ -22,7 +22,7 @@ _FAILED, _INTERRUPTED = 2, 130  # exit statuses
 
 
 def main(args: list[str]) -> int:
-    """Grade what was named, show and write the grades; the exit status comes back."""
+    """Grade what was named, show and write the grades; return the exit status."""
     asked = arguments.parse(args, jobs=_Here.jobs)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may not know ✓
@@ -51,7 +51,7 @@ def _interruptible():
 def _grade(asked):
     with contextlib.ExitStack() as stack:
         try:
-            assignments = load(asked.exercises)
+            assignments = load_assignments(asked.exercises)
             handed = submissions.collect(asked.paths)
             place = stack.enter_context(_place(asked.cluster))
             options = _options(asked, place)

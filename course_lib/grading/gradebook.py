@@ -28,8 +28,8 @@ class Gradebook:
         self.folder = folder
         self.setting = _digest([_course(), *setting])
 
-    def place(self, submission) -> Path | None:
-        """Where the grade of a submission is kept; None if it cannot be read."""
+    def file_of(self, submission) -> Path | None:
+        """Return where the grade of a submission is kept, None if it cannot be read."""
         try:
             data = submission.read()
         except Exception:  # grading it will say why
@@ -38,8 +38,8 @@ class Gradebook:
         return self.folder / f"{_digest([self.setting.encode(), about, data])}.json"
 
 
-def find(place: Path | None) -> Grade | None:
-    """The grade that is kept there, if it is whole."""
+def kept_grade(place: Path | None) -> Grade | None:
+    """Return the grade that is kept there, if it is whole."""
     if place is None:
         return None
     try:
@@ -48,7 +48,7 @@ def find(place: Path | None) -> Grade | None:
         return None
 
 
-def keep(grade: Grade, place: Path | None) -> None:
+def keep_grade(grade: Grade, place: Path | None) -> None:
     """Write a grade down, unless the grader failed: that is tried again.
 
     Errors: `OSError` where it cannot be kept.
@@ -114,8 +114,8 @@ class GradingRun:
         with Progress(self.left) as progress, _pool(jobs) as pool:
 
             def grade(submission):
-                place = self.book.place(submission)
-                known = None if self.again else find(place)
+                place = self.book.file_of(submission)
+                known = None if self.again else kept_grade(place)
                 if known:
                     return known, True
                 progress.start(submission.source)
@@ -132,13 +132,13 @@ class GradingRun:
                 progress.finish(submission.source, result)
 
     def graded(self) -> list[Grade]:
-        """The grades in the order of learners, whichever was done first."""
+        """Return the grades in the order of learners, whichever was done first."""
         order = sorted(self.results, key=_by_learner)
         return [self.results[submission] for submission in order]
 
     def _keep(self, grade, place):
         try:
-            keep(grade, place)
+            keep_grade(grade, place)
         except OSError as error:
             self.unkept = f"{error.strerror}: {place.parent}"
 

@@ -58,13 +58,13 @@ class Grade:
         return sum(task.max_points for task in self.tasks)
 
     def as_dict(self) -> dict:
-        """Plain data for a file; `from_dict` is the way back."""
+        """Return plain data for a file; `from_dict` is the way back."""
         sums = {"points": self.points, "max_points": self.max_points}
         return {**asdict(self), **sums}
 
 
 def from_dict(data: Mapping) -> Grade:
-    """The grade that `as_dict` was called on.
+    """Return the grade that `as_dict` was called on.
 
     Errors: `KeyError`, `TypeError` for anything else.
     """

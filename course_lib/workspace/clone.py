@@ -13,7 +13,7 @@ _LINKED = ("benchmarks/*.md", "README.md")  # lessons and pages link to them
 
 
 def course(root: Path) -> dict[str, Original | None]:
-    """What is handed out, by its path below `root`; None for what is damaged."""
+    """Return what is handed out, by its path below `root`; None for what is damaged."""
     git = _Git(root)
     tops = (top for part in (*FOLDERS, *_LINKED) for top in root.glob(part))
     files = (file for top in tops for file in _below(top))
@@ -56,7 +56,7 @@ def _original(path, git):
 
 
 def may_write(path: Path) -> bool:
-    """True where whoever calls may have written; in a hub's clone learners may not."""
+    """Return True where the caller may write; in a hub's clone learners may not."""
     return os.access(path, os.W_OK)
 
 
@@ -71,12 +71,12 @@ class _Git:
             self.committed_names = self._names("ls-tree", "-rz", "--name-only")
 
     def is_clean(self, path):
-        """True if nobody has written into a file since it was committed."""
+        """Return True if nobody has written into a file since it was committed."""
         is_known = path in self.committed_names and path not in self.changed
         return is_known or not may_write(path)
 
     def committed(self, path):
-        """A file as it was committed, empty if git has none."""
+        """Return a file as it was committed, empty if git has none."""
         if path not in self.committed_names:
             return b""
         return self._ask("show", f"HEAD:./{path.relative_to(self.root).as_posix()}")

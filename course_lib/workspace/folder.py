@@ -29,7 +29,7 @@ class Folder:
         self._contents = {}  # as they were when they were first read
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, None if there is none.
+        """Return the bytes of a file, None if there is none.
 
         Errors: `FolderError` for what is no file, leads out of here or cannot be read.
         """
@@ -66,7 +66,7 @@ class Folder:
         return path
 
     def bases(self) -> dict[str, Base]:
-        """What was noted of each file, empty if there is no note to go by."""
+        """Return what was noted of each file, empty if there is no note to go by."""
         with contextlib.suppress(*_DAMAGE):
             note = json.loads(self.read(_NOTE) or "{}")
             if note["v"] == _VERSION:

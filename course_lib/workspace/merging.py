@@ -19,13 +19,13 @@ def hashes(notebook: dict) -> dict[str, str]:
 
 
 def has_ids(notebook: dict) -> bool:
-    """True if each cell has an id of its own."""
+    """Return True if each cell has an id of its own."""
     names = [cell.id for cell in cells(notebook)]
     return all(names) and len({*names}) == len(names)
 
 
 def merge_versions(course: dict, base: Mapping[str, str], learner: dict) -> dict:
-    """The course's notebook with all that the learner wrote.
+    """Return the course's notebook with all that the learner wrote.
 
     `base` has the hashes of what the learner was given; without it all that differs
     from the course counts as theirs.
@@ -49,7 +49,7 @@ class _Versions:
         self.chosen = {place: self._choose(place) for place in self.course}
 
     def cells(self) -> Iterator[dict]:
-        """The cells of the merged notebook."""
+        """Yield the cells of the merged notebook."""
         followers = self._followers()
         yield from followers[""]
         for place, original in self.course.items():

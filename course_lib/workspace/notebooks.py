@@ -9,7 +9,7 @@ from course_lib.workspace.cell import Cell, entries
 
 
 def parse(data: bytes) -> dict | None:
-    """The notebook in the bytes of a file, None if they hold none that is whole."""
+    """Return the notebook in the bytes of a file, None if it is not whole."""
     try:
         notebook = json.loads(data)
     except (ValueError, RecursionError):
@@ -32,13 +32,13 @@ def _is_cell(cell):
 
 
 def dump(notebook: dict) -> bytes:
-    """The bytes of its file, as JupyterLab writes them."""
+    """Return the bytes of its file, as JupyterLab writes them."""
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     return text.encode(errors="backslashreplace")  # half a pair of surrogates
 
 
 def clear(notebook: dict) -> dict:
-    """The same without outputs, and without what belongs to them."""
+    """Return the same without outputs, and without what belongs to them."""
     cleared = copy.deepcopy(notebook)
     for key in ("widgets", "course_code"):
         metadata(cleared).pop(key, None)
@@ -50,18 +50,18 @@ def clear(notebook: dict) -> dict:
 
 
 def cells(notebook: Mapping) -> Iterator[Cell]:
-    """The cells of a notebook, parsed."""
+    """Return the cells of a notebook, parsed."""
     return map(Cell.from_file, notebook["cells"])
 
 
 def digest(value) -> str:
-    """A short hash of bytes, or of what JSON can hold."""
+    """Return a short hash of bytes, or of what JSON can hold."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def words(data: bytes, notebook: dict | None) -> str:
-    """A hash of what people write: the sources of a notebook, or all of a file.
+    """Return a hash of what people write: the sources of a notebook, or all of a file.
 
     Neither outputs nor ids are in it, nor cells that are empty.
     """
@@ -72,7 +72,7 @@ def words(data: bytes, notebook: dict | None) -> str:
 
 
 def version(data: bytes, notebook: dict | None) -> str:
-    """A hash of all that the course hands out of a file: outputs are not in it."""
+    """Return a hash of all that the course hands out of a file: no outputs."""
     if notebook is None:
         return digest(data)
     handed_out = [
@@ -83,13 +83,13 @@ def version(data: bytes, notebook: dict | None) -> str:
 
 
 def is_released(notebook: Mapping) -> bool:
-    """True for an exercise into which nobody has written."""
+    """Return True for an exercise into which nobody has written."""
     known = entries(metadata(notebook), "course").get("released")
     return known is not None and known == fingerprint(notebook)
 
 
 def fingerprint(notebook: Mapping) -> str:
-    """A hash of all cells, to tell whether somebody wrote into an exercise.
+    """Return a hash of all cells, to tell whether somebody wrote into an exercise.
 
     Outputs are not in it: an exercise that was only run is as it was released.
     """
@@ -97,5 +97,5 @@ def fingerprint(notebook: Mapping) -> str:
 
 
 def metadata(notebook: Mapping) -> dict:
-    """Its metadata, empty where they are missing or damaged."""
+    """Return its metadata, empty where they are missing or damaged."""
     return entries(notebook, "metadata")

@@ -47,7 +47,7 @@ class Step:
 
     does: str
     path: str
-    data: bytes | None = None
+    data: bytes = b""
     to: str = ""
     kind: str = ""
 

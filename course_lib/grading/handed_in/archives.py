@@ -57,7 +57,7 @@ class _Own(FileIO):
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
-    """The zip file in an open file, which stays the caller's to close.
+    """Return the zip file in an open file, which stays the caller's to close.
 
     Errors: `Refused` if it is damaged or holds too much.
     """
@@ -71,7 +71,7 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
 
 
 def member_path(member: zipfile.ZipInfo) -> tuple[str, ...]:
-    """The folders and the name of a member, without what leads out of the zip file."""
+    """Return folders and name of a member, without what leads out of the zip file."""
     name = member.filename
     if not member.flag_bits & _UTF8:
         try:  # macOS writes UTF-8 and does not say so
@@ -83,12 +83,12 @@ def member_path(member: zipfile.ZipInfo) -> tuple[str, ...]:
 
 
 def inner_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BytesIO:
-    """A zip file that is in a zip file, in memory. Errors: `Refused`."""
+    """Return a zip file that is in a zip file, in memory. Errors: `Refused`."""
     return BytesIO(_inflate(archive, member, limit=_LARGEST_ZIP))
 
 
 def read_notebook(file: BinaryIO, members: Sequence[tuple[int, str]]) -> bytes:
-    """The notebook in an open file, or where `members` lead to in a zip file.
+    """Return the notebook in an open file, or where `members` lead to in a zip file.
 
     Each is the number and the name of a member of a zip file. Errors: `Refused`.
     """

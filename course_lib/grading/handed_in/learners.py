@@ -54,13 +54,13 @@ class _Layout(NamedTuple):
 
 
 def owners(paths: Sequence[Parts], root: Path) -> list[Owner]:
-    """Whose each notebook below `root` is; `root` is absolute, () a file named so."""
+    """Return whose each notebook is; `root` is absolute, () a file named so."""
     layout = _layout(paths, root)
     return [_owner(path, layout) for path in paths]
 
 
 def shown(people: Iterable[Owner]) -> list[str]:
-    """The names of learners; with the platform's numbers where two have one name."""
+    """Return the names of learners, with the platform's numbers where two are alike."""
     people = list(people)
     numbers = defaultdict(set)
     for owner in people:
@@ -76,7 +76,7 @@ def shown(people: Iterable[Owner]) -> list[str]:
 def without(
     paths: Sequence[Parts], folders: Iterable[Parts], root: Path
 ) -> list[Parts]:
-    """Those of `folders`, zip files too, whose learner has none of the notebooks."""
+    """Return those of `folders`, zips too, whose learner has no notebook."""
     folders = {folder for folder in folders if 0 < len(folder) <= DEEPEST}
     layout = _layout(paths, root)
     known = {_owner(path, layout) for path in paths}

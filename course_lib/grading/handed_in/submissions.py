@@ -45,7 +45,7 @@ class Submission:
     problem: str = ""  # why it cannot be graded, where that is known already
 
     def read(self) -> bytes:
-        """The notebook as it is in its file.
+        """Return the notebook as it is in its file.
 
         Errors: `Refused`, whatever the reason why it cannot be read.
         """
@@ -70,7 +70,7 @@ class _Entry(NamedTuple):
 
 
 def collect(paths: Iterable[Path]) -> list[Submission]:
-    """All notebooks at and below `paths`, by learner, then by source.
+    """Return all notebooks at and below `paths`, by learner, then by source.
 
     A learner's folder or zip file without a notebook is there too, as one that is
     refused when it is read. Errors: `UsageError` for a path that cannot be graded, or

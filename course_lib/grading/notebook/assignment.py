@@ -90,8 +90,8 @@ def _check(cell, canonical):
     return Check(cell.id, exercise, points, timeout, passed, answers)
 
 
-def load(folder: Path) -> list[Assignment]:
-    """The exercises of a folder: each notebook that holds a check, by file name.
+def load_assignments(folder: Path) -> list[Assignment]:
+    """Return the exercises of a folder: each notebook that holds a check, by file name.
 
     With a folder solutions/ beside it, as in the course, they are what its notebooks
     give: who works in this clone has written into the exercises.
@@ -182,7 +182,7 @@ def _refuse_vague(cell):
 
 
 def choose(notebook: Handed, assignments: Sequence[Assignment]) -> Assignment:
-    """The exercise that a notebook is a copy of, by what is in it, not by its name.
+    """Return the exercise that a notebook is a copy of, by what is in it.
 
     Errors: `Refused` for a notebook that is no exercise; `Absent` if its exercise is
     not among these.

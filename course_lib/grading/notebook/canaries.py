@@ -10,7 +10,7 @@ from course_lib.workspace.cell import Cell
 
 
 def canaries(merged: Merged) -> list[Cell]:
-    """Each check once more, below the stubs of its answers: it must fail there."""
+    """Return each check once more, below the stubs of its answers: it must fail."""
     by_id = {cell.id: cell for cell in merged.assignment.cells}
     forget = _forget(merged)
     below = []

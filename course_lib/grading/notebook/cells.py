@@ -41,7 +41,7 @@ class Handed:
 
 
 def parse(data: bytes) -> dict:
-    """The notebook in the bytes of a file; nothing is known of its cells.
+    """Return the notebook in the bytes of a file; nothing is known of its cells.
 
     Errors: `Refused` with a sentence that says why it is none.
     """
@@ -92,13 +92,13 @@ def _kind(value):
 
 
 def short(value) -> str:
-    """A value of a file, as a sentence may hold it."""
+    """Return a value of a file, as a sentence may hold it."""
     text = ascii(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def tidy(notebook: Mapping) -> Handed:
-    """The cells of what `parse` gives; what is no cell at all is left out."""
+    """Return the cells of what `parse` gives; what is no cell at all is left out."""
     raws = [raw for raw in notebook["cells"] if isinstance(raw, dict)]
     stage = entries(metadata(notebook), "course").get("stage")
     stage = stage if isinstance(stage, str) else ""
@@ -114,7 +114,7 @@ def _tidy(raw):
 
 
 def free(name: str, taken: Container[str]) -> str:
-    """The name, with a number at its end if it is taken."""
+    """Return the name, with a number at its end if it is taken."""
     candidate, number = name, 2
     while candidate in taken:
         candidate, number = f"{name}-{number}", number + 1
@@ -122,7 +122,7 @@ def free(name: str, taken: Container[str]) -> str:
 
 
 def neutral(text: str) -> str:
-    """The source with each marker of nbval in brackets, on as many lines."""
+    """Return the source with each marker of nbval in brackets, on as many lines."""
     return "".join(map(_unmarked, text.splitlines(keepends=True)))  # as nbval splits
 
 
@@ -137,7 +137,7 @@ def _unmarked(line):
 # read line by line and not as a syntax tree: a hostile source can end the Python
 # that parses it, and a cell may hold magics
 def defined(text: str, *, nested: bool = False) -> list[str]:
-    """The names that a source defines at its top level; with `nested` anywhere."""
+    """Return the names that a source defines at its top level, or `nested` anywhere."""
     names = []
     for match in _DEFINED.finditer(text[:_LONGEST]):
         if nested or not match["indent"]:
@@ -146,7 +146,7 @@ def defined(text: str, *, nested: bool = False) -> list[str]:
 
 
 def beginning_with(names: Iterable[str], text: str) -> str:
-    """A source from the first definition of one of the names on, without checks."""
+    """Return a source from the first definition of these names on, without checks."""
     starts = (
         match.start()
         for match in _DEFINED.finditer(text)
@@ -156,7 +156,7 @@ def beginning_with(names: Iterable[str], text: str) -> str:
 
 
 def imported(text: str) -> list[str]:
-    """The names that a source imports, defines as functions or as classes."""
+    """Return the names that a source imports, defines as functions or as classes."""
     names = [match["name"] for match in _DEFINED.finditer(text) if match["name"]]
     for match in _IMPORT.finditer(text):
         names += re.findall(r"\w+", match[1])

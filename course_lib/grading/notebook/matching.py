@@ -6,7 +6,7 @@ from course_lib.workspace.cell import Cell
 
 
 def match(handed: list[Cell], assignment: Assignment) -> list[str]:
-    """The id in `assignment` for each cell; empty for the learner's own cells.
+    """Return the id in `assignment` for each cell; empty for the learner's own cells.
 
     In this order: by grade_id, by id, by the same source, by a name that an answer has
     to define, and as the rest of the answer above it that somebody split.
@@ -67,12 +67,12 @@ def _by_indent(handed, places, assignment):
 
 
 def indented(cell: Cell) -> bool:
-    """True if the code of a cell begins inside something."""
+    """Return True if the code of a cell begins inside something."""
     return cell.source.lstrip("\n")[:1] in (" ", "\t")
 
 
 def joined(pieces: list[Cell]) -> str:
-    """The sources of a cell that was split, maybe inside a function."""
+    """Return the sources of a cell that was split, maybe inside a function."""
     whole = pieces[0].source
     for piece in pieces[1:]:
         gap = "\n" if indented(piece) else "\n\n"
@@ -81,7 +81,7 @@ def joined(pieces: list[Cell]) -> str:
 
 
 def anchors(places: list[str], assignment: Assignment) -> list[int]:
-    """For each cell how many cells of the assignment stand above it.
+    """Return for each cell how many cells of the assignment stand above it.
 
     Set-up and helper cells that are missing were most likely rewritten where the
     learner's own cells now are, so those come after them.

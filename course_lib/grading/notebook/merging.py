@@ -25,7 +25,7 @@ class Merged:
     def notebook(
         self, more: Sequence[Cell] = (), *, replaced: Mapping[str, str] | None = None
     ) -> dict:
-        """The notebook to run, with `more` cells at its end.
+        """Return the notebook to run, with `more` cells at its end.
 
         `replaced` has, for the id of a cell that must not run again, the sentence with
         which that cell raises instead.
@@ -48,7 +48,7 @@ def _as_file(cell):
 
 
 def merge_answers(notebook: Handed, assignment: Assignment) -> Merged:
-    """The exercise with the learner's code in it.
+    """Return the exercise with the learner's code in it.
 
     Checks, locked cells, texts and the order are those of the exercise. An answer is
     the learner's, wherever it stands and in how many cells; of several attempts at it

@@ -21,7 +21,7 @@ _HEAD = ("learner", "notebook", "points", "max_points", "status", "source")
 
 
 def as_json(grades: Sequence[Grade]) -> str:
-    """All grades as JSON, in ASCII; points are null where there are none.
+    """Return all grades as JSON, in ASCII; points are null where there are none.
 
     `grades.from_dict` makes a grade of each of the "submissions" again.
     """
@@ -37,7 +37,7 @@ def _plain(grade):
 
 
 def as_csv(grades: Sequence[Grade]) -> str:
-    """A row for each submission, a column for each exercise; no cell is a formula."""
+    """Return a row per submission, a column per exercise; no cell is a formula."""
     columns = summary.exercises(grades)
     ids = list(dict.fromkeys(itertools.chain(*columns.values())))
     file = io.StringIO()
@@ -97,8 +97,8 @@ def write_text(path: Path, text: str) -> None:
         ) from None
 
 
-def page(learner: str) -> str:
-    """The file name of a learner's page: safe, and no other learner's."""
+def page_name(learner: str) -> str:
+    """Return the file name of a learner's page: safe, and no other learner's."""
     plain = unicodedata.normalize("NFKD", learner).encode("ascii", "ignore").decode()
     slug = re.sub("[^a-z0-9]+", "-", plain.lower()).strip("-")[:40]
     code = hashlib.sha256(learner.encode("utf-8", "surrogatepass")).hexdigest()

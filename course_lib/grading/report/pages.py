@@ -40,7 +40,7 @@ def write_pages(grades: Sequence[Grade], folder: Path) -> Path:
             " of grades, and it was kept. Name another folder."
         )
     pages = {
-        files.page(learner): _learner(group)
+        files.page_name(learner): _learner(group)
         for learner, group in summary.learners(grades).items()
     }
     for name, text in pages.items():
@@ -67,7 +67,7 @@ def _is_ours(path):
 
 def _learner(grades):
     """The page of one learner; nothing of others is in it."""
-    name, total = summary.name(grades[0]), summary.total(grades)
+    name, total = summary.learner_name(grades[0]), summary.total_points(grades)
     return _templates.get_template("learner.html").render(
         title=f"{name}: {total}", learner=name, total=total, grades=grades
     )
@@ -100,7 +100,7 @@ _templates.globals |= {"blocks": _blocks, "css_class": _css_class}
 
 
 def overview(grades: Sequence[Grade]) -> dict:
-    """The variables of the template overview.html."""
+    """Return the variables of the template overview.html."""
     columns, people = summary.exercises(grades), summary.learners(grades)
     # what one submission did says nothing about the others
     counts = [count for count in summary.counts(grades) if count.total > 1]
@@ -257,8 +257,8 @@ def _rows(people, columns):
         for row in list(itertools.zip_longest(*tries)) or [()]:
             rows.append(
                 {
-                    "learner": summary.name(grades[0]),
-                    "page": files.page(learner),
+                    "learner": summary.learner_name(grades[0]),
+                    "page": files.page_name(learner),
                     "look": any(map(summary.reason, grades)),
                     "cells": list(map(_cell, row, columns.values())),
                 }

@@ -57,7 +57,7 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The lines of a text of any origin, without what terminals would obey."""
+    """Return the lines of a text of any origin, without what terminals would obey."""
     text = _ANSI.sub("", text.replace("\r\n", "\n")).replace("\r", "\n")
     text = re.sub("[\u2028\u2029]", "\n", text).expandtabs(4)
     text = _HALF.sub("\ufffd", _CONTROL.sub("", text)).strip("\n").rstrip()
@@ -67,55 +67,55 @@ def clean(text: str) -> str:
 
 
 def line(text: str, most: int = 100) -> str:
-    """A text of any origin as one line of at most `most` characters."""
+    """Return a text of any origin as one line of at most `most` characters."""
     words = " ".join(clean(text).split())
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
-def name(grade: Grade) -> str:
-    """The learner, in one line."""
+def learner_name(grade: Grade) -> str:
+    """Return the learner, in one line."""
     return line(grade.learner) or "(no name)"
 
 
-def notebook(grade: Grade) -> str:
-    """The name of the notebook, in one line."""
+def notebook_name(grade: Grade) -> str:
+    """Return the name of the notebook, in one line."""
     return line(grade.notebook) or "unknown notebook"
 
 
 def number(points: float) -> str:
-    """Points without needless digits: `7`, `7.5`."""
+    """Return points without needless digits: `7`, `7.5`."""
     return f"{round(points, 2):.10g}"
 
 
 def amount(graded: Grade | Task) -> str:
-    """`7 of 12`."""
+    """Return `7 of 12`."""
     return f"{number(graded.points)} of {number(graded.max_points)}"
 
 
 def has_points(grade: Grade) -> bool:
-    """False where points would be a lie: no check ran, or the grader failed."""
+    """Return False where points would be a lie: no check ran, or the grader failed."""
     return grade.status != FAILED and bool(grade.tasks)
 
 
 def score(grade: Grade) -> str:
-    """`7 of 12`, or why there are no points: `refused`, `not graded`."""
+    """Return `7 of 12`, or why there are no points: `refused`, `not graded`."""
     if has_points(grade):
         return amount(grade)
     return "refused" if grade.status == REFUSED else "not graded"
 
 
 def scored_tasks(grade: Grade) -> tuple[Task, ...]:
-    """The tasks of a grade, none where their points would be a lie."""
+    """Return the tasks of a grade, none where their points would be a lie."""
     return grade.tasks if has_points(grade) else ()
 
 
 def result(grade: Grade) -> str:
-    """`7 of 12 points`, or why there are none."""
+    """Return `7 of 12 points`, or why there are none."""
     return f"{score(grade)} points" if has_points(grade) else score(grade)
 
 
 def sentence(task: Task) -> str:
-    """What the check said, without the mark and outcome that are shown beside it.
+    """Return what the check said, without mark and outcome, which are shown beside it.
 
     Nothing for a task that was not started: the check tells what to do in a notebook.
     """
@@ -126,12 +126,12 @@ def sentence(task: Task) -> str:
 
 
 def hint(task: Task) -> str:
-    """The hint of the check, or nothing."""
+    """Return the hint of the check, or nothing."""
     return clean(task.hint).removeprefix("Hint: ")
 
 
 def reason(grade: Grade) -> str:
-    """Why a person should look at a grade; nothing if nobody needs to."""
+    """Return why a person should look at a grade; nothing if nobody needs to."""
     suspect = [task.id for task in grade.tasks if task.outcome == SUSPECT]
     if grade.status == GRADED and not suspect:
         return ""
@@ -192,7 +192,7 @@ class Points:
 
 
 def best(grades: Iterable[Grade]) -> list[Grade]:
-    """Of several files of one learner for a notebook the one with most points.
+    """Return of several files of a learner for a notebook that with most points.
 
     What has no points is left out.
     """
@@ -210,8 +210,8 @@ def _grouped(grades, key):
     return groups
 
 
-def total(grades: Sequence[Grade]) -> str:
-    """All points of a learner: `7 of 14 points`, and how many notebooks have none."""
+def total_points(grades: Sequence[Grade]) -> str:
+    """Return the points of a learner: `7 of 14 points`, and what has none."""
     scored, parts = best(grades), []
     if scored:
         points = number(sum(grade.points for grade in scored))
@@ -223,25 +223,25 @@ def total(grades: Sequence[Grade]) -> str:
 
 
 def twice(grades: Iterable[Grade]) -> list[str]:
-    """The learners with several files of one notebook that have points."""
+    """Return the learners with several files of one notebook that have points."""
     several = [tries for tries in _tries(grades).values() if len(tries) > 1]
-    return list(dict.fromkeys(name(tries[0]) for tries in several))
+    return list(dict.fromkeys(learner_name(tries[0]) for tries in several))
 
 
 def notebooks(grades: Iterable[Grade]) -> dict[str, list[Grade]]:
-    """The grades of each notebook, by its name."""
+    """Return the grades of each notebook, by its name."""
     by_notebook = attrgetter("notebook")
     return _grouped(sorted(grades, key=by_notebook), by_notebook)
 
 
 def learners(grades: Iterable[Grade]) -> dict[str, list[Grade]]:
-    """The grades of each learner, by their names without regard to case."""
+    """Return the grades of each learner, by their names without regard to case."""
     order = sorted(grades, key=lambda grade: (grade.learner.casefold(), grade.notebook))
     return _grouped(order, attrgetter("learner"))
 
 
 def exercises(grades: Iterable[Grade]) -> dict[str, list[str]]:
-    """The exercises of each notebook that was graded, in the order of the course."""
+    """Return the exercises of each graded notebook, in the order of the course."""
     groups = notebooks(grade for grade in grades if grade.tasks)
     return {notebook: _ids(group) for notebook, group in groups.items()}
 
@@ -253,7 +253,7 @@ def _ids(group):
 
 
 def points(grades: Iterable[Grade]) -> list[Points]:
-    """The points of each notebook; what the grader failed on does not count."""
+    """Return the points of each notebook; what the grader failed on does not count."""
     return [
         Points(
             notebook,
@@ -265,7 +265,7 @@ def points(grades: Iterable[Grade]) -> list[Points]:
 
 
 def counts(grades: Iterable[Grade]) -> list[Count]:
-    """The outcomes of each exercise, the one that most people missed first."""
+    """Return the outcomes of each exercise, the one that most people missed first."""
     scored = best(grades)
     outcomes = {
         (notebook, exercise): Counter()

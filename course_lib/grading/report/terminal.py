@@ -80,7 +80,11 @@ class Progress:
             self._bar.update(self._task, completed=self.done, description=text)
 
     def _print(self, grade):
-        parts = (summary.name(grade), summary.notebook(grade), summary.score(grade))
+        parts = (
+            summary.learner_name(grade),
+            summary.notebook_name(grade),
+            summary.score(grade),
+        )
         text = Text(f"[{self.done}/{self.total}] {' '.join(parts)}")
         self._console.print(text, soft_wrap=True)
 
@@ -111,15 +115,15 @@ def show(grades: Sequence[Grade], console: Console) -> None:
 
 def _in_full(grade):
     """A grade with all that its checks said, in blocks of lines."""
-    words = f"{summary.name(grade)}, {summary.notebook(grade)}: {summary.result(grade)}"
-    head = [Text(words, style="bold")]
+    whose = f"{summary.learner_name(grade)}, {summary.notebook_name(grade)}"
+    head = [Text(f"{whose}: {summary.result(grade)}", style="bold")]
     if reason := summary.reason(grade):
         head.append(Text(f"{summary.FLAG} {reason}", style="yellow"))
     return [head, *map(_task, summary.scored_tasks(grade)), list(_repairs(grade))]
 
 
 def _all(grades, console):
-    names = max((len(summary.notebook(grade)) for grade in grades), default=0)
+    names = max((len(summary.notebook_name(grade)) for grade in grades), default=0)
     for group in summary.notebooks(grades).values():
         yield [_table(group, names, console.width)]
     yield list(_legend(grades))
@@ -140,7 +144,7 @@ def _table(group, names, width):
     # the box itself puts a blank between columns
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False)
     least = min(names, left if apart else _NAME)
-    title = Text(summary.notebook(group[0]))
+    title = Text(summary.notebook_name(group[0]))
     table.add_column(title, overflow="fold", min_width=least)
     table.add_column("points", justify="right", no_wrap=True, min_width=8)
     for exercise in ids if apart else []:
@@ -167,7 +171,7 @@ def _left(ids, width, *, gap):
 
 
 def _who(grade, ambiguous):
-    who = Text(summary.name(grade))
+    who = Text(summary.learner_name(grade))
     if ambiguous:  # two files of one learner
         who.append(f" {summary.line(grade.source)}", style="dim")
     return who
@@ -217,14 +221,16 @@ def _most_missed(grades):
 def _together(grades):
     """All points of a learner who handed in several notebooks."""
     if len(summary.learners(grades)) == 1 and len(summary.points(grades)) > 1:
-        yield Text(f"Together {summary.total(grades)}")
+        yield Text(f"Together {summary.total_points(grades)}")
 
 
 def _remarks(grades):
     """What a teacher should know, whose page of a learner nobody opens."""
     if several := summary.twice(grades):
         yield Text(f"The best of several files counts: {', '.join(several)}")
-    mended = dict.fromkeys(summary.name(grade) for grade in grades if grade.repairs)
+    mended = dict.fromkeys(
+        summary.learner_name(grade) for grade in grades if grade.repairs
+    )
     if mended and len(summary.learners(grades)) > 1:
         yield Text(f"{summary.NOTED} (--html tells what): {', '.join(mended)}")
 
@@ -234,7 +240,11 @@ def _to_look_at(grades):
     if flagged:
         yield Text(f"A person should look at {len(flagged)}:", style="bold")
     for grade in flagged:
-        parts = (summary.name(grade), summary.notebook(grade), summary.score(grade))
+        parts = (
+            summary.learner_name(grade),
+            summary.notebook_name(grade),
+            summary.score(grade),
+        )
         yield Text(f"{summary.FLAG} {', '.join(parts)}")
         yield _Indented(summary.reason(grade))
         yield _Indented(summary.line(grade.source, 300), style="dim")
@@ -245,7 +255,7 @@ def _open(grade):
     for task in summary.scored_tasks(grade):
         if task.outcome not in (RIGHT, NOT_STARTED):
             yield _task(task)
-    yield list(_repairs(grade, f" in {summary.notebook(grade)}"))
+    yield list(_repairs(grade, f" in {summary.notebook_name(grade)}"))
 
 
 def _task(task):

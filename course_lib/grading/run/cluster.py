@@ -74,12 +74,12 @@ class Cluster(contextlib.AbstractContextManager):
         return max(_LEAST_JOBS, 2 * sum(self.client.nthreads().values()))
 
     def without_sandbox(self) -> str:
-        """Why a worker has no sandbox; nothing if all have one."""
+        """Return why a worker has no sandbox; nothing if all have one."""
         reasons = self.client.run(sandbox.missing, on_error="ignore")
         return next((f"{place}: {why}" for place, why in reasons.items() if why), "")
 
     def grader(self, assignments: Sequence[Assignment], options: Options) -> "Remote":
-        """Grades as a `Grader` does, on the workers."""
+        """Return what grades as a `Grader` does, on the workers."""
         return Remote(self.client, assignments, options)
 
     def __exit__(self, *_):
@@ -143,7 +143,7 @@ class Remote(contextlib.AbstractContextManager):
         client.register_plugin(_Seat(assignments, options), name=self.run)
 
     def grade(self, submission: Submission) -> Grade:
-        """The grade of one submission.
+        """Return the grade of one submission.
 
         Errors: `Stopped` if this was closed meanwhile.
         """
@@ -222,7 +222,7 @@ class _Seat(distributed.WorkerPlugin):
         self.closed = False
 
     def grade(self, submission):
-        """The grade as plain data."""
+        """Return the grade as plain data."""
         with self.lock:
             if self.closed:
                 raise Stopped

@@ -67,7 +67,7 @@ class Grader:
         self.closed = False
 
     def grade(self, submission) -> Grade:
-        """The grade of one submission.
+        """Return the grade of one submission.
 
         Errors: `Stopped` if the grader was closed meanwhile.
         """

@@ -119,7 +119,7 @@ class Child:
         self.pid, self.code = pid, None
 
     def poll(self):
-        """The exit code, None while it runs."""
+        """Return the exit code, None while it runs."""
         return self._wait(os.WNOHANG)
 
     def kill(self):
@@ -128,7 +128,7 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self):
-        """The exit code, at its end."""
+        """Return the exit code, at its end."""
         return self._wait(0)
 
     def _wait(self, how):

@@ -25,7 +25,7 @@ class Limits:
 
 
 def excess(pids: set[int], limits: Limits, *, files: int = 0, reader: int = 0) -> str:
-    """Which limit these processes exceed, as the end of a sentence; else nothing.
+    """Return the limit that these processes exceed, to end a sentence, or nothing.
 
     `files` are the bytes of files that are in memory and have names. What the process
     `reader` was sent by the others counts as theirs.

@@ -23,7 +23,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def short(text) -> str:
-    """What a kernel sent in place of a text: without colours, at most 4,000 letters."""
+    """Return what a kernel sent as a text: without colours, at most 4,000 letters."""
     text = _ESCAPES.sub("", str(text)).encode("utf-8", "replace").decode()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
@@ -79,7 +79,7 @@ class Supervised(RunningKernel):
         return super().execute_cell_input(cell_input, allow_stdin=allow_stdin)
 
     def get_message(self, stream, timeout=None):
-        """The next message of `shell` or `iopub`, which is emptied all the time.
+        """Return the next message of `shell` or `iopub`, which is emptied all the time.
 
         Errors: `queue.Empty` after `timeout` seconds; `Ended` if the kernel has.
         """
@@ -147,7 +147,7 @@ class Supervised(RunningKernel):
         return {"msg_type": "error", "parent_header": parent, "content": lost}
 
     def is_alive(self):
-        """True while the kernel runs."""
+        """Return True while the kernel runs."""
         return not select.select([self.end], [], [], 0)[0]
 
     def interrupt(self):

@@ -75,7 +75,7 @@ class CellReporter:
         self.last = None
 
     def connect(self, *_, **__):
-        """The kernel that is there already, instead of one that nbval would start."""
+        """Return the kernel that is there, in place of one that nbval would start."""
         self.kernel = Supervised(self.pid, self.job)
         return self.kernel
 

@@ -39,7 +39,7 @@ _HOLD = "echo; exec cat"  # says that all is set up, ends with its input
 
 @functools.cache
 def missing() -> str:
-    """Why there is no sandbox on this machine; nothing if there is one."""
+    """Return why there is no sandbox on this machine, or nothing."""
     if not shutil.which("bwrap"):
         return (
             "bwrap is not installed (Debian, Ubuntu: sudo apt-get install bubblewrap)"
@@ -93,11 +93,11 @@ class Sandbox:
         self._holder.wait()
 
     def ended(self) -> bool:
-        """True if something outside has ended it: nothing inside can."""
+        """Return True if something outside has ended it: nothing inside can."""
         return self._holder.poll() is not None
 
     def used(self) -> int:
-        """The bytes of memory that its files take, some 1 kB for each name."""
+        """Return the bytes of memory that its files take, some 1 kB for each name."""
         size = 0
         for folder in (*_WRITABLE, str(self.room)):
             with contextlib.suppress(OSError):
@@ -136,7 +136,7 @@ class Sandbox:
 
 
 def stranger() -> int | None:
-    """A user of this run's own for what is in the sandbox, if this process is root.
+    """Return a user of this run's own for the sandbox, if this process is root.
 
     Root without privileges could still write to what belongs to root, as /proc/sys.
     """

@@ -70,7 +70,7 @@ class _Run:
         self.log = os.memfd_create("nbval")
 
     def result(self):
-        """How the run ended."""
+        """Return how the run ended."""
         with contextlib.ExitStack() as stack:
             self.sandbox = None
             if self.job["sandbox"]:
