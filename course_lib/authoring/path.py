@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COMMAND = "python -m course_lib path"
+_KEYS = ("short", "minutes", "needs")  # of a lesson's metadata
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,12 @@ def lesson(path: Path, notebook) -> Lesson:
     Errors: `ValueError` if the metadata `course` lacks an entry.
     """
     course = notebook.metadata.get("course", {})
-    missing = [key for key in ("short", "minutes", "needs") if key not in course]
+    missing = [key for key in _KEYS if key not in course]
     if missing:
         raise ValueError(f"{path}: its metadata `course` lacks {', '.join(missing)}")
     title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
     number = path.name.partition("_")[0]
     return Lesson(number, path.name, title=title, **{k: course[k] for k in _KEYS})
-
-
-_KEYS = "short", "minutes", "needs"
 
 
 def opening(lessons: list[Lesson], here: Lesson, exercises: str) -> str:

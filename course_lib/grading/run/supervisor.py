@@ -101,14 +101,16 @@ class _Run:
         if self.user is not None:
             for path in (folder, file):
                 os.chown(path, self.user, self.user)
-        number, ready = os.pipe(), os.pipe()
+        number_in, number_out = os.pipe()
+        ready_in, ready_out = os.pipe()
         self.carrier = os.fork()
         if self.carrier == 0:
-            _carry(self, number[1], ready[1])
-        for pipe in (number, ready):
-            os.close(pipe[1])
-        with open(number[0], "rb") as pids, open(ready[0], "rb") as answers:
-            pid, answer = pids.read(), b"it did not answer"
+            _carry(self, number_out, ready_out)
+        os.close(number_out)
+        os.close(ready_out)
+        with open(number_in, "rb") as pids, open(ready_in, "rb") as answers:
+            pid = pids.read()
+            answer = b"it did not answer"
             if select.select([answers], [], [], _STARTING)[0]:
                 answer = answers.read() or b"it ended"
         if answer != kernel.READY or not pid:
@@ -176,15 +178,15 @@ def _carry(run, number, ready):
     try:
         _let_go({number, ready})
         users = run.sandbox.enter() if run.sandbox else -1
-        answer = os.pipe()
+        answer_in, answer_out = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _let_go({answer[1], users})
-            _be_kernel(run, answer[1], users)
+            _let_go({answer_out, users})
+            _be_kernel(run, answer_out, users)
         os.write(number, b"%d" % pid)
         os.close(number)
-        os.close(answer[1])
-        text = os.read(answer[0], 8000)  # of one write; its own forks keep this open
+        os.close(answer_out)
+        text = os.read(answer_in, 8000)  # of one write; its own forks keep this open
         if run.sandbox:
             seal(run.room / "sockets")
         os.write(ready, text)
