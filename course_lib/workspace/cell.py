@@ -1,7 +1,7 @@
 """One cell of a notebook, read once, in whatever shape a file holds it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -81,6 +81,15 @@ def entries(holder: Mapping, key: str) -> dict:
     """Return the dict under a key, an empty one where there is none."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def free_id(name: str, taken: Container[str]) -> str:
+    """Return this id, with a number at its end if it is taken."""
+    candidate, number = name, 2
+    while candidate in taken:
+        candidate = f"{name[:58]}-{number}"  # at most 64 characters are allowed
+        number += 1
+    return candidate
 
 
 def role_named(name: str) -> str:

@@ -6,6 +6,7 @@ cells that both changed the course's comes, and the learner's stands below it.
 
 from collections.abc import Iterator, Mapping
 
+from course_lib.workspace.cell import free_id
 from course_lib.workspace.notebooks import cells, digest, metadata
 
 _OF_COURSE = ("nbgrader", "course", "deletable", "editable")  # metadata of its cells
@@ -120,10 +121,7 @@ class _Versions:
 
     def _more(self, cell):
         """A cell with an id that no other has."""
-        name, number = cell.id or "own", 2
-        free = name
-        while free in self.taken:
-            free, number = f"{name[:58]}-{number}", number + 1
+        free = free_id(cell.id or "own", self.taken)
         self.taken.add(free)
         return {**cell.raw, "id": free}
 

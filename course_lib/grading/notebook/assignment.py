@@ -11,7 +11,7 @@ from course_lib.errors import CourseError, UsageError
 from course_lib.grading.handed_in.submissions import Refused
 from course_lib.grading.notebook import cells
 from course_lib.grading.notebook.cells import Handed
-from course_lib.workspace.cell import Cell, exercise_named
+from course_lib.workspace.cell import Cell, exercise_named, free_id
 from course_lib.workspace.notebooks import is_released
 
 NO_EXERCISE = (
@@ -164,7 +164,7 @@ def _assignment(name, content, notebook):
             raise ValueError(f"two cells have the grade_id {cell.grade_id}")
         names = (cell.grade_id, cell.id)
         fit = [n for n in names if _ID.fullmatch(n) and n not in canonical]
-        place = fit[0] if fit else cells.free(f"cell-{number}", canonical)
+        place = fit[0] if fit else free_id(f"cell-{number}", canonical)
         by_id[cell.id] = by_grade[cell.grade_id] = place
         canonical[place] = replace(cell, id=place)
     known = by_id | by_grade

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from course_lib.grading.notebook import cells
 from course_lib.grading.notebook.merging import Merged
-from course_lib.workspace.cell import Cell
+from course_lib.workspace.cell import Cell, free_id
 
 
 def canaries(merged: Merged) -> list[Cell]:
@@ -17,7 +17,7 @@ def canaries(merged: Merged) -> list[Cell]:
     taken = set()
     for check in merged.assignment.checks:
         for answer in check.answers:
-            name = cells.free(f"stub-{answer.id}", taken)
+            name = free_id(f"stub-{answer.id}", taken)
             taken.add(name)
             whole = _complete(answer.source)
             source = answer.source if whole else forget + answer.source

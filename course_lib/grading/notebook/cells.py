@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 
@@ -111,14 +111,6 @@ def _tidy(raw):
     lines = cell.source.replace("\r\n", "\n").replace("\r", "\n")
     kind = "code" if cell.is_code else "markdown"
     return replace(cell, kind=kind, source=_BROKEN.sub("\ufffd", lines), raw={})
-
-
-def free(name: str, taken: Container[str]) -> str:
-    """Return the name, with a number at its end if it is taken."""
-    candidate, number = name, 2
-    while candidate in taken:
-        candidate, number = f"{name}-{number}", number + 1
-    return candidate
 
 
 def neutral(text: str) -> str:

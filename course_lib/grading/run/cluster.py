@@ -118,7 +118,8 @@ def _course():
 
 def _refuse_other(place, theirs):
     """Errors: `UsageError` unless a place has Python and course as they are here."""
-    (python, course), fault = _course(), ""
+    python, course = _course()
+    fault = ""
     if isinstance(theirs, Exception):
         fault = f"cannot import this course: {theirs}. Install it there: {_INSTALL}"
     elif theirs[0] != python:
