@@ -36,7 +36,7 @@ DARK = "#333333"  # of lines that bound something
 
 
 def rank_color(rank):
-    """The colour "#rrggbb" of a rank or device: 8 differ, then they repeat.
+    """Return the colour "#rrggbb" of a rank or device: 8 differ, then they repeat.
 
     A device such as "cuda:1" counts as 1, "cuda" as 0. As a background it goes with
     `text_color`; as text on white, yellow is too light.
@@ -52,7 +52,7 @@ def rank_color(rank):
 
 
 def role(kind, name=""):
-    """The role of an event of a timeline, a key of `ROLE_COLORS`."""
+    """Return the role of an event of a timeline, a key of `ROLE_COLORS`."""
     if kind in ("communicate", "wait"):
         return kind
     if kind != "compute":
@@ -65,7 +65,7 @@ def role(kind, name=""):
 
 
 def luminance(color):
-    """Relative luminance of "#rrggbb", 0 for black to 1 for white (WCAG 2.1)."""
+    """Return the luminance of "#rrggbb", 0 for black to 1 for white (WCAG 2.1)."""
     shares = (c / 255 for c in bytes.fromhex(color[1:]))
     linear = (
         s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares
@@ -74,7 +74,7 @@ def luminance(color):
 
 
 def edge(color):
-    """The outline of a mark "#rrggbb": white, or dark where white would swallow it.
+    """Return the outline of a mark "#rrggbb": white, or dark where white is lost.
 
     A mark needs 3 to 1 against its surface (WCAG 2.1, 1.4.11); a light one gets it from
     a dark shade of its own.
@@ -86,6 +86,6 @@ def edge(color):
 
 
 def text_color(background):
-    """Black or white, whichever reads better on "#rrggbb": at least 4.5 to 1."""
+    """Return black or white, which reads better on "#rrggbb": at least 4.5 to 1."""
     # equal contrast with both: (l + 0.05)² = 0.05 × 1.05
     return "#000000" if luminance(background) > 0.179 else "#ffffff"

@@ -97,7 +97,7 @@ def _download(name, root):
 
 
 def _read_idx(place, train, count):
-    """The idx format: a magic number, the sizes, then one byte for each pixel."""
+    """Read the idx format: a magic number, the sizes, then one byte for each pixel."""
     part = "train" if train else "t10k"
     images = _idx(place / f"{part}-images-idx3-ubyte", count)
     labels = _idx(place / f"{part}-labels-idx1-ubyte", count)
@@ -123,7 +123,7 @@ def _idx(path, count):
 
 
 def _read_cifar(place, train, count):
-    """The Python version of CIFAR-10: pickled rows of red, green and blue."""
+    """Read the Python version of CIFAR-10: pickled rows of red, green and blue."""
     import torch
 
     names = [f"data_batch_{i}" for i in range(1, 6)] if train else ["test_batch"]

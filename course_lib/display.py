@@ -14,7 +14,7 @@ _EVERY = 0.2  # seconds between two changes
 
 @contextlib.contextmanager
 def progress_line(text: str = "") -> Iterator[Callable]:
-    """`show(text, share)` in a block: a line, and a bar for a share from 0 to 1.
+    """Give a block `show(text, share)`: a line, and a bar for a share from 0 to 1.
 
     Afterwards nothing of it is there. Nothing is shown where nobody looks.
     """
@@ -31,7 +31,7 @@ def progress_line(text: str = "") -> Iterator[Callable]:
 
 
 def _moved():
-    """True in a callback of a slider: what is shown there cannot be taken away."""
+    """Return whether a slider calls: what is shown there cannot be taken away."""
     from IPython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)
@@ -94,13 +94,13 @@ _CHIPS = {"✓": "#007a5a", "✗": "#b03a00", "○": "#666666"}
 
 
 def colored(mark: str) -> Html:
-    """The mark of an outcome, white on its colour: 4.5 to 1 in every theme."""
+    """Return the mark of an outcome, white on its colour: 4.5 to 1 in every theme."""
     style = f"background:{_CHIPS[mark]};color:#fff;border-radius:3px;padding:0 .4em"
     return Html(f'<b style="{style}">{mark}</b>')
 
 
 def html_table(heads, rows, *, caption="", style="text-align:left") -> str:
-    """A table for a notebook: `rows` of values under `heads`, all cells in one style.
+    """Write a table for a notebook: `rows` of values under `heads`, in one style.
 
     Values are escaped, unless they are `Html`.
     """
@@ -111,7 +111,7 @@ def html_table(heads, rows, *, caption="", style="text-align:left") -> str:
 
 
 def number_table(heads, rows, *, caption) -> str:
-    """A table of numbers, which stand to the right; each row begins with its name."""
+    """Write a table of numbers, which stand to the right; a name begins each row."""
     rows = [(Html(f"<b>{_escaped(name)}</b>"), *numbers) for name, *numbers in rows]
     return html_table(("", *heads), rows, caption=caption, style="")
 
@@ -126,7 +126,7 @@ def _escaped(value):
 
 
 def text_table(heads, rows, widths) -> str:
-    """A table for a terminal: columns of at most `widths` characters, two blanks apart.
+    """Write a table for a terminal: columns of at most `widths`, two blanks apart.
 
     A longer cell goes on in the next line.
     """
@@ -191,5 +191,5 @@ def _shell():
 
 
 def in_notebook() -> bool:
-    """True inside an IPython kernel (JupyterLab, VS Code, Colab, nbclient)."""
+    """Return whether this is an IPython kernel (JupyterLab, VS Code, Colab …)."""
     return hasattr(_shell(), "kernel")

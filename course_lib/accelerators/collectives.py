@@ -87,7 +87,7 @@ def naive_reduce(ranks: int) -> Schedule:
 
 
 def _tree(ranks):
-    """A binomial tree from its leaves to rank 0, each move down: parent to child."""
+    """Return a binomial tree, leaves to rank 0; a move down: parent to child."""
     steps = [2**bit for bit in range((_checked(ranks) - 1).bit_length())]
     return [
         [Move(r, r + step, (0,)) for r in range(0, ranks - step, 2 * step)]
@@ -168,7 +168,7 @@ def binary_trees(ranks: int) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _packed(moves):
-    """Moves of one chunk each, each in the earliest round that is free for it.
+    """Return moves of one chunk each, each in the earliest round that is free for it.
 
     It comes after all earlier moves that brought the chunk to its source or target.
     """

@@ -43,7 +43,7 @@ def flops_of(func):
 
 
 def _causal(count, query, causal):
-    """The same count without the pairs that a causal mask leaves out.
+    """Return the same count without the pairs that a causal mask leaves out.
 
     FlopCounterMode counts them; the kernels of CUDA skip them (Dao, 2024,
     FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning).

@@ -124,7 +124,7 @@ def help_devices(text: str, count: int) -> str:
 
 
 def _beside_gpus(text, gpus, ranks):
-    """What helps beside GPUs: too few of them, a shared one, or none that works."""
+    """Say what helps beside GPUs: too few of them, a shared one, or none that works."""
     if gpus < ranks and _has(text, _TOO_FEW):
         return _shared(gpus, ranks)
     if _BAD_ADDRESS in text:

@@ -39,7 +39,7 @@ class Cuda:
 
 
 def look() -> tuple[gpus.Survey, Cuda]:
-    """What nvidia-smi and CUDA tell of GPUs; where the first tells none, the second."""
+    """Return what nvidia-smi tells of GPUs; where it tells none, what CUDA tells."""
     survey, cuda = gpus.survey(), Cuda()
     if survey.has_driver and _built_for():
         cuda = _ask()
@@ -47,7 +47,7 @@ def look() -> tuple[gpus.Survey, Cuda]:
 
 
 def _built_for():
-    """The CUDA that torch is built for, as "13.0"; "" without one, or without torch."""
+    """Return the CUDA that torch is built for, "13.0"; "" without one, or no torch."""
     try:
         import torch
     except (ImportError, OSError):
@@ -65,7 +65,7 @@ def _ask():
 
 
 def torch_rows(survey: gpus.Survey, cuda: Cuda) -> list[Finding]:
-    """The rows of torch, gloo and nccl, which only torch can tell."""
+    """Return the rows of torch, gloo and nccl, which only torch can tell."""
     try:
         import torch
         import torch.distributed as dist
@@ -85,7 +85,7 @@ def torch_rows(survey: gpus.Survey, cuda: Cuda) -> list[Finding]:
 
 
 def _torch(version, build, survey, cuda):
-    """The row of a torch of this version, built for this CUDA or for none."""
+    """Return the row of a torch of this version, built for this CUDA or for none."""
     known = torch_versions.supported()
     if known and known.is_old(version):
         cost = f"{version} is too old, the course needs {known.words}"
@@ -99,7 +99,7 @@ def _torch(version, build, survey, cuda):
 
 
 def _build(build, survey, cuda):
-    """What the build of torch costs on this machine, and the remedy."""
+    """Return what the build of torch costs on this machine, and the remedy."""
     if not build:
         is_wasted = survey.gpus or survey.devices
         return (f"built for CPUs: {_UNUSED}", _REINSTALL) if is_wasted else ("", "")

@@ -26,7 +26,7 @@ _COMPLAINTS = {
 
 
 def finding(survey: gpus.Survey, variable: str | None) -> Finding:
-    """The row of these GPUs, as CUDA_VISIBLE_DEVICES leaves them to a process."""
+    """Return the row of these GPUs, as CUDA_VISIBLE_DEVICES leaves them."""
     if not survey.gpus:
         return _none(survey)
     view = gpus.view(survey.gpus, variable)
@@ -49,7 +49,7 @@ def finding(survey: gpus.Survey, variable: str | None) -> Finding:
 
 
 def _none(survey):
-    """The row where no list of GPUs can be had."""
+    """Return the row where no list of GPUs can be had."""
     said = survey.complaint
     if said:
         helps = (text for words, text in _COMPLAINTS.items() if words in said)
@@ -76,7 +76,7 @@ def _kind(gpu):
 
 
 def _hidden(all_gpus, view, variable):
-    """What CUDA_VISIBLE_DEVICES costs, and the remedy: none or one pair."""
+    """Yield what CUDA_VISIBLE_DEVICES costs, and the remedy: none or one pair."""
     count, total = len(view.gpus), len(all_gpus)
     if variable is None:
         return
@@ -93,7 +93,7 @@ def _hidden(all_gpus, view, variable):
 
 
 def _sliced(all_gpus):
-    """What GPUs in MIG mode cost.
+    """Yield what GPUs in MIG mode cost.
 
     A process sees one slice: docs.nvidia.com/datacenter/tesla/mig-user-guide, "CUDA
     Device Enumeration". nccl takes two slices for one GPU, and refuses; from 2.30 on
@@ -111,7 +111,7 @@ def _sliced(all_gpus):
 
 
 def _closed(visible):
-    """What a compute mode costs that does not let every process in."""
+    """Yield what a compute mode costs that does not let every process in."""
     closed = [gpu for gpu in visible if gpu.mode == "Prohibited"]
     if closed:
         cost = f"{_named(closed)} in compute mode Prohibited: nothing may run there"
@@ -123,7 +123,7 @@ def _closed(visible):
 
 
 def _used(visible):
-    """What other programs on the GPUs cost, in numbers."""
+    """Yield what other programs on the GPUs cost, in numbers."""
     full = [gpu for gpu in visible if gpu.memory and gpu.used >= _FULL * gpu.memory]
     if full:
         sizes = extent([round(gpu.used / 1024) for gpu in full])

@@ -22,7 +22,7 @@ _PACKAGES |= {"bwrap": "bubblewrap"}
 
 
 def doctor() -> Checkup:
-    """A table of what this machine offers; CUDA is not initialized."""
+    """Return a table of what this machine offers; CUDA is not initialized."""
     return Checkup(checks())
 
 
@@ -35,7 +35,7 @@ def main(args: list[str]) -> int:
 
 
 def checks() -> list[Finding]:
-    """One row per thing the course can use; looks at the machine, changes nothing."""
+    """Return a row per thing the course can use; change nothing."""
     survey, cuda = cuda_rows.look()
     return [
         _python(),
@@ -67,7 +67,7 @@ def _jupyterlab():
 
 
 def _unless(good, finding):
-    """The finding, of which cost and remedy go if it is good as it is."""
+    """Return the finding, of which cost and remedy go if it is good as it is."""
     return Finding(finding.name, finding.found) if good else finding
 
 
@@ -122,7 +122,7 @@ def _chromium():
 
 
 def install(name: str) -> str:
-    """The command that installs a program which is no part of Python."""
+    """Return the command that installs a program which is no part of Python."""
     package = _PACKAGES.get(name, name)
     if not shutil.which("apt-get"):
         return f"your package manager; Debian names it {package}"

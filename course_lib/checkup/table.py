@@ -36,17 +36,17 @@ class Checkup:
 
     @property
     def lacking(self) -> list[str]:
-        """The names of necessary things that are missing."""
+        """Return the names of necessary things that are missing."""
         return [f.name for f in self.findings if f.name in NECESSARY and not f.found]
 
     def summary(self) -> str:
-        """One sentence: can the course run here?"""
+        """Say in one sentence whether the course can run here."""
         if not self.lacking:
             return "Everything necessary is here."
         return f"Necessary and missing: {', '.join(self.lacking)}."
 
     def text(self, color: bool = False) -> str:
-        """The table in at most 100 columns; the word "missing" is bold if `color`."""
+        """Write the table in at most 100 columns; "missing" is bold if `color`."""
         rows = [(f.name, f.found or "missing", f.cost, f.remedy) for f in self.findings]
         table = text_table(_HEADS, rows, _WIDTHS)
         if color:

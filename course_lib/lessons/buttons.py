@@ -40,7 +40,7 @@ class Buttons:
         display(bundle, raw=True)
 
     def answered(self, seen):
-        """From now on a click would be no guess."""
+        """Let nobody click any more: it would be no guess."""
         self._row.disabled = True
         choice = self._guess.choice
         guessed = f"You guessed {choice}; it was" if choice else "It was"

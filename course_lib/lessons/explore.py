@@ -18,7 +18,7 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def explore(function, *, units: dict | None = None, **options) -> None:
-    """Sliders for the arguments of `function`, which draws or prints.
+    """Make sliders for the arguments of `function`, which draws or prints.
 
     `options` has for each argument a list, `(least, most)`, `(least, most, step)`, or a
     widget of ipywidgets; the function's own default comes first. `units` are shown:
@@ -42,7 +42,7 @@ def explore(function, *, units: dict | None = None, **options) -> None:
 
 
 def _slider(function, name, choices):
-    """The widget of one argument, at the function's own default if it has one."""
+    """Make the widget of one argument, at the function's own default if it has one."""
     if not isinstance(choices, ipywidgets.Widget):
         try:
             choices = _of_choices(choices, _default(function, name))
@@ -127,7 +127,7 @@ class _Panel:
         self._say(f"new, after {seconds:.1f} s" if seconds > 1 else "")
 
     def _outputs(self):
-        """What the function displays and prints, as outputs of a notebook."""
+        """Return what the function displays and prints, as outputs of a notebook."""
         values = {name: slider.value for name, slider in self.sliders.items()}
         with capture_output() as captured:
             value = self.function(**values)

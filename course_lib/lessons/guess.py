@@ -52,7 +52,7 @@ class Guess:
         self._buttons: Any = None  # made with ipywidgets, where these are
 
     def text(self, value) -> str:
-        """A value as its button shows it: `2 MB`, `yes`."""
+        """Write a value as its button shows it: `2 MB`, `yes`."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, numbers.Number):
@@ -61,7 +61,7 @@ class Guess:
         return str(value)
 
     def was(self, value) -> Outcome:
-        """What the run has shown, beside what was guessed.
+        """Return what the run has shown, beside what was guessed.
 
         `value` is one of the options, True or False for "yes" and "no", or a number:
         the nearest option counts then, by ratio if all are above 0.
@@ -88,7 +88,7 @@ class Guess:
 
     @property
     def quiet(self) -> str | None:
-        """The one option without a sentence that says why it is wrong, or None.
+        """Return the one option without a sentence why it is wrong, or None.
 
         A quiet machine gives it, and the sentences about the others are written for it.
         """
@@ -96,7 +96,7 @@ class Guess:
         return right.pop() if len(right) == 1 else None
 
     def _kind(self, value, truth):
-        """What the answer of a run is beside that of a quiet machine."""
+        """Return what the answer of a run is beside that of a quiet machine."""
         if not self.timed:
             return ""
         least, most = possible(self.name)
@@ -105,14 +105,14 @@ class Guess:
         return "timed" if truth == self.quiet else "timed other"
 
     def _otherwise(self, kind):
-        """What is said of a measured time that a quiet machine does not give."""
+        """Say of a measured time that a quiet machine does not give it."""
         why = section(self.name).get("disturbed", "").replace("\n", " ")
         here = AGAIN if kind == "impossible" else "That is what came out here."
         guessed = f" You guessed {_ended(self.choice)}" if self.choice else ""
         return f" {here} On two quiet cores it is {_ended(self.quiet)} {why}{guessed}"
 
     def _wrong(self, truth):
-        """What is said of a wrong choice: why, if the run shows what that is about."""
+        """Say of a wrong choice why it is, if the run shows what that is about."""
         reasons = sentences(self.name)
         if truth is None or truth in reasons or self.choice not in reasons:
             return f" You guessed {_ended(self.choice)}"
@@ -124,13 +124,13 @@ class Guess:
         return progress.keep_guess(self.name, self.options[option]) or ""
 
     def _earlier(self):
-        """The text of the option chosen in an earlier run, or None."""
+        """Return the text of the option chosen in an earlier run, or None."""
         earlier = progress.guesses().get(self.name, ...)
         texts = (text for text, value in self.options.items() if value == earlier)
         return next(texts, None)
 
     def _truth(self, value):
-        """The text of the option that a value stands for, or None."""
+        """Return the text of the option that a value stands for, or None."""
         if self.text(value) in self.options:
             return self.text(value)
         options = list(self.options.values())
@@ -141,7 +141,7 @@ class Guess:
         return self.text(min(options, key=lambda o: abs(scale(o) - scale(value))))
 
     def show(self) -> None:
-        """Buttons in a notebook; elsewhere nothing, since nobody could press them."""
+        """Show buttons in a notebook; elsewhere nothing: nobody could press them."""
         if not in_notebook():
             return
         try:
@@ -158,7 +158,7 @@ class Guess:
 
 
 def guess(name: str, question: str, *options, unit="", timed=False) -> Guess:
-    """A question with buttons, `cl.guess("00-lines", "How many lines?", 1, 2, 4)`.
+    """Ask with buttons, `cl.guess("00-lines", "How many lines?", 1, 2, 4)`.
 
     Nothing is revealed. Call `was(value)` on what comes back in the cell whose run
     answers. Without a guess it says only what was seen, so that "Run all" and scripts
@@ -193,12 +193,12 @@ def _refuse(asked, options):
 
 
 def _ended(text):
-    """A text as a sentence: "1, 4, 7 …" ends already."""
+    """End a text as a sentence: "1, 4, 7 …" ends already."""
     return text if text.endswith((".", "…")) else f"{text}."
 
 
 def _plain(value):
-    """A tensor or NumPy number of one element as Python's own."""
+    """Return a tensor or NumPy number of one element as Python's own."""
     return value.item() if hasattr(value, "item") else value
 
 
@@ -220,26 +220,26 @@ def _number(value):
 
 
 def sentences(name: str) -> dict[str, str]:
-    """For each tempting wrong option of a guess why it is not so; from `guesses/`."""
+    """Return why each tempting wrong option of a guess is not so; from `guesses/`."""
     rows = section(name).items()
     return {key: why.replace("\n", " ") for key, why in rows if key not in _KEYS}
 
 
 def possible(name: str) -> tuple[float, float]:
-    """The least and the most that a measured time can be: `possible = 1 to 10`."""
+    """Return the least and most that a measured time can be: `possible = 1 to 10`."""
     least, _, most = section(name).get("possible", "-inf to inf").partition(" to ")
     return float(least), float(most)
 
 
 def section(name: str) -> dict[str, str]:
-    """All that `guesses/` says about a guess."""
+    """Return all that `guesses/` says about a guess."""
     texts = read_sentences(name.partition("-")[0])
     return dict(texts[name]) if name in texts else {}
 
 
 @functools.cache
 def read_sentences(lesson: str) -> configparser.ConfigParser:
-    """All sentences of a lesson: a section for each guess, empty without a file.
+    """Return all sentences of a lesson: a section for each guess, empty without a file.
 
     `decided by` is the id of a cell before the question that makes it decidable.
     `disturbed` says why a busy machine gives another answer, `possible` what can be;

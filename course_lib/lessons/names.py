@@ -8,7 +8,7 @@ _SCRIPT = Path(__file__).with_suffix(".js")
 
 
 def names() -> ipywidgets.Output:
-    """A widget without a look; in a panel it names the panel's buttons and sliders."""
+    """Return a widget without a look; it names a panel's buttons and sliders."""
     script = f"<script>{_SCRIPT.read_text(encoding='utf-8')}</script>"
     data = {"text/html": script, "text/plain": ""}
     output = {"output_type": "display_data", "data": data, "metadata": {}}

@@ -28,14 +28,14 @@ class Summary:
 
     @property
     def next(self) -> str:
-        """The first exercise that is open: in this stage, else behind it, else any."""
+        """Return the first open exercise: in this stage, else behind it, else any."""
         open_ids = [row[1] for row in self.rows if row[0] != "✓"]
         here = int(self.stage)
         behind = sorted(open_ids, key=lambda name: int(_stage(name)) < here)
         return next(iter(behind), "")
 
     def _parts(self):
-        """The rows of this stage, and the others."""
+        """Return the rows of this stage, and the others."""
         here = [row for row in self.rows if _stage(row[1]) == self.stage]
         return here, self.rows[len(here) :]
 
@@ -55,12 +55,12 @@ class Summary:
 
 
 def summary() -> Summary:
-    """What is right and what is open, this stage first; it survives a restart."""
+    """Show what is right and what is open, this stage first; it survives a restart."""
     return Summary(list(exercises().values()), _stage_here())
 
 
 def _stage_here():
-    """The stage of the notebook in front, by its name; "" where that is unknown."""
+    """Return the stage of the notebook in front, by its name; "" if it is unknown."""
     name = Path(os.environ.get("JPY_SESSION_NAME", "")).name
     number = re.match(r"(\d\d)[a-z]?_", name)
     return str(int(number[1])) if number else ""
@@ -79,7 +79,7 @@ def _done(noun, rows):
 
 
 def _bar(rows, name):
-    """A bar with its numbers in words, for readers of all kinds."""
+    """Draw a bar with its numbers in words, for readers of all kinds."""
     done = sum(mark == "✓" for mark, *_ in rows)
     bar = f'<progress max="{len(rows)}" value="{done}" aria-label="{name}"></progress>'
     return f"<b>{name}</b> {bar} {_done('exercise', rows)}"
@@ -118,7 +118,7 @@ def _row(exercise, states):
 
 
 def _newer(count):
-    """What is said of rows that this version cannot read."""
+    """Say that there are rows that this version cannot read."""
     if not count:
         return ""
     rows = f"{many(count, 'row')} of {progress.path().name}"

@@ -54,7 +54,7 @@ class _Bar(NamedTuple):
 
     @property
     def top(self):
-        """The upper end of all that is drawn for it, 0 or more."""
+        """Return the upper end of all that is drawn for it, 0 or more."""
         return max(0, *self.values, self.mean + np.nan_to_num(self.half))
 
     def __str__(self):
@@ -116,7 +116,7 @@ def interval(values):
 
 
 def _draw(ax, bars, *, width, color, label):
-    """The bars of one series; of several values the interval and each as a point."""
+    """Draw the bars of one series; of several values the interval and the points."""
     x, means = zip(*((bar.x, bar.mean) for bar in bars), strict=True)
     several = any(len(bar.values) > 1 for bar in bars)
     alpha = 0.5 if several else 1
@@ -133,7 +133,7 @@ def _draw(ax, bars, *, width, color, label):
 
 
 def _write(ax, bars, width):
-    """The height above each bar, if all of them fit."""
+    """Write the height above each bar, if all of them fit."""
     if max(figure.text_width(str(bar)) for bar in bars) > width * figure.points(ax)[0]:
         return
     style = {"textcoords": "offset points", "ha": "center", "va": "bottom"}

@@ -74,7 +74,7 @@ def plot_curves(
 
 
 def _read(label, curve, estimator):
-    """A curve from two sequences or from a dict, without what is no number."""
+    """Read a curve of two sequences or of a dict, without what is no number."""
     if hasattr(curve, "items"):
         order = sorted(curve)
         curve = order, [curve[x] for x in order]
@@ -94,7 +94,7 @@ def _read(label, curve, estimator):
 
 
 def _draw(ax, lines):
-    """The lines with their bands, a colour and a marker for each."""
+    """Draw the lines with their bands, a colour and a marker for each."""
     handles, color = [], -1
     for label, curve in lines.items():
         dashed = label.startswith("train") and color >= 0

@@ -97,7 +97,7 @@ def _widen(ax, ends, texts):
 
 
 def _stack(ax, row, counts, *, scale):
-    """The kinds of one device side by side, each with its bytes where they fit."""
+    """Draw the kinds of one device side by side, each with its bytes where they fit."""
     wide, left = figure.points(ax)[0], 0.0
     for kind, count in zip(KINDS, counts, strict=True):
         if not count:

@@ -74,7 +74,7 @@ def _peak(times, held, start):
 
 
 def _area(ax, times, held):
-    """The kinds on top of each other, each level kept until the next change."""
+    """Draw the kinds on top of each other, each level kept until the next change."""
     top = np.vstack([np.zeros(len(times)), held.cumsum(0)])
     for i, kind in enumerate(KINDS):
         if held[i].any():
@@ -84,7 +84,7 @@ def _area(ax, times, held):
 
 
 def _mark(ax, device, peak, *, units):
-    """The name of the device and its peak, at the right of the axes."""
+    """Write the name of the device and its peak, at the right of the axes."""
     count, seconds, _ = peak
     ax.yaxis.set_major_locator(MaxNLocator(3))
     figure.grid(ax)

@@ -61,7 +61,7 @@ def _count(indices_by_rank, num_samples):
 
 
 def _indices(rank, given):
-    """The sample numbers of one rank as an array of integers."""
+    """Return the sample numbers of one rank as an array of integers."""
     try:
         numbers = np.asarray(given if hasattr(given, "__array__") else list(given))
     except TypeError:

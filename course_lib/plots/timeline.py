@@ -101,7 +101,7 @@ def _bars(ax, trace, scale):
 
 
 def _fitting(name, room):
-    """The name if `room` points hold it, else its number alone, else nothing."""
+    """Return the name if `room` points hold it, else its number alone, else nothing."""
     number = name.rpartition(" ")[2]
     if figure.text_width(name) + 4 <= room:
         return name
@@ -181,7 +181,7 @@ def captions(trace: Trace) -> tuple[str, str]:
 
 
 def _times(share, alone):
-    """What a rank does with its time; a device that does nothing is idle."""
+    """Return what a rank does with its time; a device that does nothing is idle."""
     compute, communicate, wait, *_ = share
     last = f"wait {wait:.0f} %"
     if alone:
@@ -190,7 +190,7 @@ def _times(share, alone):
 
 
 def _computing(trace, shares):
-    """The first line of the title: how long it took, who computes how much."""
+    """Return the first line of the title: how long it took, who computes how much."""
     noun = rank_noun(trace.ranks[0])
     percent = {name: round(share.compute) for name, share in shares.items()}
     head = f"{many(len(percent), noun)}, {duration(_length(trace))}"

@@ -94,12 +94,12 @@ def _shade(ax, cells, count):
 
 
 def _short(device, devices):
-    """The name of a row and a column: of a crowd only the index."""
+    """Return the name of a row and a column: of a crowd only the index."""
     return device if len(devices) < 10 else device.rpartition(":")[2]
 
 
 def _fitting(by_name, room):
-    """The bytes by name, or else in all, in one line or in two, as far as they fit."""
+    """Write the bytes by name, or else in all, in one or two lines, as they fit."""
     total = size(by_name.total())
     rows = [f"{name} {size(count)}".strip() for name, count in by_name.items()]
     for lines in (rows, [total], total.split()):
@@ -154,7 +154,7 @@ def _who(sent):
 
 
 def _by_name(counts):
-    """The bytes of each operation; of many the two that move the most, and the rest."""
+    """Write the bytes of each operation; of many the two largest, and the rest."""
     largest = counts.most_common(3 if len(counts) == 3 else 2)
     rest = counts.total() - sum(count for _, count in largest)
     texts = [f"{name} {size(count)}" for name, count in largest]

@@ -103,7 +103,7 @@ def _checked(gradients, ranks):
 
 
 def _float(gradient):
-    """A number, as of a tensor with one element."""
+    """Read a number, as of a tensor with one element."""
     try:
         number = float(gradient)
     except (TypeError, ValueError, RuntimeError):
@@ -189,7 +189,7 @@ def _row(name, y, *, gradients, turn, value):
 
 
 def _all_reduces(sharing, turn):
-    """A bar across all ranks behind each turn that all-reduced."""
+    """Yield a bar across all ranks behind each turn that all-reduced."""
     if sharing.ranks == 1:
         return
     high = (sharing.ranks - 1) * _ROW + _HIGH + 4

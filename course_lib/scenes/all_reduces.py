@@ -106,7 +106,7 @@ def _race(racers, panel):
 
 
 def _lines(panel):
-    """A line for each second tensor."""
+    """Yield a line for each second tensor."""
     for number in range(0, (panel.base - _TOP) // panel.scale + 1, 2):
         y = panel.base - number * panel.scale
         yield Item(f"line {number}", LEFT, y, WIDTH - LEFT, 0, "line faded")
@@ -161,6 +161,6 @@ def _result(racers):
 
 
 def _picked(racers, key, pick=min):
-    """The names of those with the smallest value, and that value."""
+    """Return the names of those with the smallest value, and that value."""
     value = pick(map(key, racers))
     return listed(r.plan.algorithm for r in racers if key(r) == value), value

@@ -116,7 +116,7 @@ def step(sizes, limits, latency) -> BucketedStep:
 
 
 def _limits(cap):
-    """The name of a value of the slider, and DDP's limits in bytes."""
+    """Return the name of a value of the slider, and DDP's limits in bytes."""
     if cap is None:
         return "1, then 25", [_MIB, 25 * _MIB]  # the first bucket, all others
     cap = real_number("cap", cap, least=0.001, most=1e9)
@@ -197,7 +197,7 @@ def _computed(step, number):
 
 
 def _sent(step, number, end):
-    """The latency, which is the same for all, and the gradients behind it."""
+    """Yield the latency, which is the same for all, and the gradients behind it."""
     message, room = step.messages[number], (_SENDING, step.latency, _HIGH)
     name = f"all-reduce {number + 1}"
     text = fitting(f"{step.latency:g} ms", step.latency * _WIDTH / end)
@@ -213,7 +213,7 @@ def _sent(step, number, end):
 
 
 def _filling(step, come, number):
-    """The bucket that fills, and, not yet seen, the gradient that comes next."""
+    """Yield the bucket that fills, and, not yet seen, the gradient that comes next."""
     bucket = step.messages[number]
     scale = _scale(step)
     name, y = f"bucket {number + 1}", _BUCKET + _HIGH / 2
@@ -239,7 +239,7 @@ def _filling(step, come, number):
 
 
 def _sums(step, end):
-    """What is hidden behind backward, what is not, and the buckets side by side."""
+    """Yield what backward hides, what it does not, and the buckets side by side."""
     stop, gap, after = step.ready[-1], 0.01 * end, step.end - step.ready[-1]
     texts = f"hidden {step.hidden:.1f} ms", f"not hidden {after:.1f} ms"
     yield Item("stop", stop, 4, 0, _TICKS - 4, "timed limit line")

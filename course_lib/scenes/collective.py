@@ -118,7 +118,7 @@ def plays(plan: Schedule):
 
 
 def _flights(moves, plan, has):
-    """What is added elsewhere goes there; of what a rank keeps, a copy goes."""
+    """Yield what flies: what is added elsewhere, and a copy of what a rank keeps."""
     for move in moves:
         for chunk in move.chunks:
             pieces = has[move.source, chunk]
@@ -130,7 +130,7 @@ def _flights(moves, plan, has):
 
 
 def _joined(cells, ranks):
-    """The parts of all ranks are one sum."""
+    """Make the parts of all ranks one sum."""
     return {
         place: (Piece(f"sum {place}", None),) if len(pieces) == ranks > 1 else pieces
         for place, pieces in cells.items()
@@ -204,7 +204,7 @@ def _moments(grid):
 
 
 def _ranks(grid, number):
-    """The ranks, the arrows of this round, and the bill so far."""
+    """Yield the ranks, the arrows of this round, and the bill so far."""
     plan, (_, _, wide, _) = grid.plan, grid.place(0, 0)
     middles = [grid.middle(rank) for rank in range(plan.ranks)]
     for moves in plan.rounds[number - 1 : number] if number else ():
@@ -221,7 +221,7 @@ def _ranks(grid, number):
 
 
 def _chunks(grid, cells, flights):
-    """What lies where; what the next round will copy is there, unseen."""
+    """Yield what lies where; what the next round will copy is there, unseen."""
     rows = {(rank, grid.row(rank, chunk)) for rank, chunk in cells}
     for rank in range(grid.plan.ranks):
         for row in range(grid.plan.chunks):
@@ -249,7 +249,7 @@ def _last(plan):
 
 
 def _says(moves, plan):
-    """What happens in a round, as in "rank 1 sends one chunk to rank 0"."""
+    """Say what happens in a round, as in "rank 1 sends one chunk to rank 0"."""
     adds = moves[0].adds
     what = "one chunk" if plan.chunks > 1 else "the whole tensor"
     what = f"{what} {way(moves, plan.ranks)}"

@@ -67,7 +67,7 @@ def _first(samples, shuffle):
 
 
 def _last(samples, dealt, ranks):
-    """What came of it: how many each, how many twice, how many left out."""
+    """Say what came of it: how many each, how many twice, how many left out."""
     each, twice = len(dealt) // ranks, len(dealt) - len({*dealt})
     left = samples - len({*dealt})
     title = f"{many(ranks, 'rank')} read {many(each, 'sample')} each"
@@ -79,7 +79,7 @@ def _last(samples, dealt, ranks):
 
 
 def _items(order, dealt, ranks):
-    """The rows of the ranks, cards that are dealt in them, the others above."""
+    """Yield the rows of the ranks, cards that are dealt in them, the others above."""
     wide = min(_CARD, (WIDTH - _LEFT) / len(order) - _GAP)
     yield label("deck", (0, 26), "samples")
     for rank in range(ranks):

@@ -124,7 +124,7 @@ def _time(event):
 
 
 def _writer(events, number, accesses):
-    """The write that left this number, if its process has read but it stands later."""
+    """Find the write that left this number, if it stands later and was begun."""
     begun = {access.addition for access in accesses}
     for event in events:
         _, kind, addition = event
@@ -180,7 +180,7 @@ def _title(access, past):
 
 
 def _over(access):
-    """What a write takes away, if it does."""
+    """Say what a write takes away, if it does."""
     over = f" over {access.counter:g}"
     if access.lost:
         return f"{over}: {_whose(access.lost)} lost"
@@ -190,7 +190,7 @@ def _over(access):
 
 
 def _whose(additions):
-    """`the update of process 1 is`, `3 updates, of process 0 and process 1, are`."""
+    """Say `the update of process 1 is`, `2 updates, of process 0 and another, are`."""
     names = dict.fromkeys(_name(addition.process) for addition in additions)
     if len(additions) == 1:
         return f"the update of {listed(names)} is"
@@ -222,7 +222,7 @@ class _Places:
         self.scale = _HIGH / ((stop - self.start) or 1)
 
     def items(self, count, *, moving=True):
-        """What is to be seen after `count` accesses."""
+        """Yield what is to be seen after `count` accesses."""
         past = self.accesses[:count]
         open_ = {}
         for access in past:
@@ -261,7 +261,7 @@ class _Places:
         return self._x(process) + (self.width - 10 - _CARD[0]) / 2, _COLUMN + 24
 
     def _card(self, process, addition, counter):
-        """What a process has read; else its card lies on the counter."""
+        """Show what a process has read; else its card lies on the counter."""
         number = self.processes.index(process)
         if addition is None:
             place, text, role = self.counter, counter, "card"
@@ -305,7 +305,7 @@ class _Places:
         return Item(name, *place, role, text, tip)
 
     def _words(self, addition, lost):
-        """What was read and written, and whether it is lost, as far as it fits."""
+        """Say what was read and written, and whether it is lost, as far as it fits."""
         text, wide = f"{addition.old:g} → {addition.new:g}", self.width - 20
         if lost:
             return fitting(f"{text}, lost", wide) or fitting("lost", wide)

@@ -113,7 +113,7 @@ def _moments(placement, scale):
 
 
 def _state(placement):
-    """A sentence for each kind, the last with what comes of it."""
+    """Yield a sentence for each kind, the last with what comes of it."""
     held, where = placement.held, "each GPU" if placement.gpus > 1 else "the GPU"
     yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
     yield f"Gradients, 4 bytes for each parameter: {size(held['gradients'])} more."

@@ -55,7 +55,7 @@ def messages(meter, *, tensor: float | None = None) -> Scene:
 
 
 def _played(meter, ranks, tensor):
-    """A title and what was sent: before the first round, after each, in the end."""
+    """Yield a title and what was sent: before round 1, after each, in the end."""
     rounds, every = defaultdict(Counter), Counter()
     for message in meter.messages:
         rounds[message.round][message.source, message.target] += message.bytes
@@ -102,7 +102,7 @@ def _most(bill, tensor):
 
 
 def _amounts(panel, step, tensor):
-    """The ground of the bars, the bill of each rank above its own."""
+    """Yield the ground of the bars, the bill of each rank above its own."""
     yield Item("ground", 0, panel.base, WIDTH, 0, "line faded")
     for rank, amount in enumerate(step.bill):
         texts = [size(amount), *([tensors(amount / tensor)] if tensor else [])]

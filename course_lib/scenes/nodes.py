@@ -70,7 +70,7 @@ def crossing(plan: Schedule, gpus: int) -> Fraction:
 
 
 def _moments(grid):
-    """The ranks start, then send: titles, with what there is beside the ranks."""
+    """Let the ranks start, then send: titles, with what there is beside the ranks."""
     gpus = [grid.gpus] * grid.nodes
     title = f"GPUs of the nodes: {listed(gpus)}. No rank runs yet."
     yield Moment(title, _ranks(grid, seen=False))
@@ -159,7 +159,7 @@ def _ranks(grid, *, seen=True, wrong=()):
 
 
 def _legend():
-    """The network, and what the two kinds of lines are."""
+    """Yield the network, and what the two kinds of lines are."""
     yield Item("network", 0, 0, WIDTH, 50, "box")
     yield Item("over", 10, 12, 30, 0, "arrow communicate")
     yield label("over text", (46, 12), "between nodes: the network")

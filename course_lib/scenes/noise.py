@@ -56,7 +56,7 @@ def _directions(gradients):
 
 
 def _means(rows):
-    """The gradients of batches, f64[draws, parameters] for each size."""
+    """Return the gradients of batches, f64[draws, parameters] for each size."""
     chance, means = torch.Generator().manual_seed(0), {}
     for size in _SIZES:
         batches = torch.randint(len(rows), (_DRAWS, size), generator=chance)
@@ -80,7 +80,7 @@ def _checked(gradients):
 
 
 def _row(gradient):
-    """A tensor as it is, those of many parameters in one."""
+    """Return a tensor as it is, those of many parameters in one."""
     if isinstance(gradient, torch.Tensor):
         return gradient
     return torch.cat([torch.as_tensor(part).flatten() for part in gradient])
@@ -126,7 +126,7 @@ class _Plane:
         self.y = _TOP + self.height / 2 + middle[0] * scale
 
     def seen(self, gradients):
-        """Their part in the plane, f64[n, 2]."""
+        """Return their part in the plane, f64[n, 2]."""
         return gradients @ self.directions
 
     def _place(self, point):
@@ -134,18 +134,18 @@ class _Plane:
         return self.x + across * self.scale, self.y - along * self.scale
 
     def arrow(self, name, point, *, role="arrow"):
-        """The gradient as an arrow from nothing to where it lies."""
+        """Draw the gradient as an arrow from nothing to where it lies."""
         x, y = self._place(point)
         return Item(name, self.x, self.y, x - self.x, y - self.y, role)
 
     def dot(self, number, point, tip):
-        """The gradient of a batch."""
+        """Draw the gradient of a batch."""
         x, y = self._place(point)
         at = x - _DOT / 2, y - _DOT / 2, _DOT, _DOT
         return Item(f"dot {number}", *at, "gradients dot", "", tip)
 
     def frame(self, size):
-        """What stays as it is while batches come."""
+        """Yield what stays as it is while batches come."""
         yield Item("key true", 0, 16, 24, 0, "arrow")
         yield label("name true", (32, 16), "true gradient")
         yield Item("key dot", 9, 37, _DOT, _DOT, "gradients dot")

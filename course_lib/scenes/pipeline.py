@@ -74,7 +74,7 @@ def _options(schedules, p, m):
 
 
 def _plans(schedules, options):
-    """The plan of each position of the sliders; it is stuck where there is none."""
+    """Return the plan of each position of the sliders, stuck where there is none."""
     plans = {}
     for name, p, m in itertools.product(*options.values()):
         try:
@@ -87,7 +87,7 @@ def _plans(schedules, options):
 
 
 def _played(instructions, name, *, p, m):
-    """The plan; where a step needs more than it has, the first of it is said."""
+    """Play a plan; where a step needs more than it has, the first of it is said."""
     if not isinstance(instructions, Iterable) or isinstance(instructions, str):
         raise UsageError(
             f"{name} returns {short(instructions)} for p={p}, m={m}: expected a list "
@@ -149,7 +149,7 @@ def _rows(plan, bottom):
 
 
 def _items(plan, time, scale):
-    """What has begun before this time, and what is alive then."""
+    """Yield what has begun before this time, and what is alive then."""
     lanes = plan.stages // plan.devices
     high = _ROW / lanes
     for _, stage, kind, number, start, stop in plan.stretches:

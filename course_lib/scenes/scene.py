@@ -136,7 +136,7 @@ def _all_items(scene):
 
 
 def _program():
-    """The script without its comments, for each figure brings its own."""
+    """Return the script without its comments, for each figure brings its own."""
     lines = map(str.strip, svg.read("scene.js").splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 

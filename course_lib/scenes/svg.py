@@ -37,7 +37,7 @@ def style(items) -> str:
 
 
 def _edge(color):
-    """What parts neighbours of one colour: the ground, or of a light one its shade."""
+    """Return what parts neighbours of one colour: the ground, or a dark shade."""
     shade = edge(color)
     return "var(--ground,#fff)" if shade == "#ffffff" else shade
 
@@ -97,7 +97,7 @@ def is_event(item) -> bool:
 
 
 def _fitting(item):
-    """What stands in an event: its text, or its number, or nothing, as room is."""
+    """Fit into an event its text, or its number, or nothing, as room is."""
     if 6.6 * len(item.text) + 4 <= item.w:
         return item.text
     last = item.text.rpartition(" ")[2]

@@ -72,7 +72,7 @@ def _scene(runs, most, *, still=False):
 
 
 def _shifted(run, name):
-    """The events of a run, the first of them at 0."""
+    """Return the events of a run, the first of them at 0."""
     named = f"{name}: " if name else ""
     if run is not None and not isinstance(run, Trace):
         found, hint = type(run).__name__, ""
@@ -148,7 +148,7 @@ def _names(rows, unit):
 
 
 def _legend(bars):
-    """A swatch and a name for each role that occurs."""
+    """Yield a swatch and a name for each role that occurs."""
     roles = {bar.role for row in bars.values() for bar in row}
     x = float(_LEFT)
     for name in ROLE_COLORS:
@@ -201,7 +201,7 @@ def _lower(bar):
 
 
 def _parts(bars, length) -> list[tuple[float, float]]:
-    """The time cut where something begins or ends, in parts that are not too short."""
+    """Cut the time where something begins or ends, in parts that are not too short."""
     each = (bar for row in bars.values() for bar in row)
     cuts = [0.0]
     for time in sorted({time for bar in each for time in (bar.start, bar.stop)}):
@@ -211,14 +211,14 @@ def _parts(bars, length) -> list[tuple[float, float]]:
 
 
 def _cover(time, axis) -> Iterator[Item]:
-    """A veil over what comes after `time`, and a line."""
+    """Yield a veil over what comes after `time`, and a line."""
     high, left = axis.bottom - axis.top, axis.start + axis.length - time
     yield Item("veil", time, axis.top, left, high, f"veil {TIMED}")
     yield Item("now", time, axis.top, 0, high, f"now line {TIMED}")
 
 
 def _doing(bars, runs, part):
-    """What the ranks of each run do in a part of the time."""
+    """Say what the ranks of each run do in a part of the time."""
     texts = []
     for name, run in runs.items():
         verbs = {rank: _verb(bars[name], rank, part) for rank in run.ranks}
@@ -238,7 +238,7 @@ def _told(verbs):
 
 
 def _verb(bars, rank, part):
-    """What takes a third of a part or more: to look at one time would meet gaps."""
+    """Say what takes a third of a part or more: to look at one time would meet gaps."""
     start, stop = part
     shares = Counter()
     for bar in bars:

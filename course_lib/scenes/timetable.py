@@ -109,7 +109,7 @@ def _run(queues, stages, chunks):
 
 
 def _inputs(instruction, stages):
-    """What must have ended before; None is always there."""
+    """Return what must have ended before; None is always there."""
     stage, kind, number = instruction
     if kind == "forward":
         return [(stage - 1, kind, number) if stage else None]

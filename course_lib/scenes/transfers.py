@@ -90,7 +90,7 @@ def _rounds(copies):
 
 
 def _places(devices, copies):
-    """The centre of each: below the one that takes part in all, or on a circle."""
+    """Return the centre of each: below the one that joins in all, or on a circle."""
     if len(devices) > _MOST_DEVICES:
         there = many(len(devices), "device")
         raise UsageError(
@@ -163,7 +163,7 @@ def _devices(places, sent, got):
 
 
 def _moving(rounds, number, places):
-    """The bytes on their way; those of the round before go into their devices."""
+    """Yield the bytes on their way; those of the round before go into their devices."""
     name, moved = rounds[number]
     for (source, target), count in moved.items():
         yield _arrow(source, target, places)
@@ -176,7 +176,7 @@ def _moving(rounds, number, places):
 
 
 def _waiting(rounds, number, places):
-    """The bytes of a round, unseen, where they will come from."""
+    """Yield the bytes of a round, unseen, where they will come from."""
     if number < len(rounds):
         for (source, target), count in rounds[number].bytes.items():
             chip = _chip(f"bytes {number} {source} {target}", places[source], count)
@@ -184,7 +184,7 @@ def _waiting(rounds, number, places):
 
 
 def _ways(whole, places):
-    """An arrow for each direction in which something moved; there and back part."""
+    """Yield an arrow for each direction in which bytes moved; there and back part."""
     for source, target in whole:
         back = (target, source) in whole
         ahead = rank_order(source) < rank_order(target)
@@ -194,7 +194,7 @@ def _ways(whole, places):
 
 
 def _list(rounds, places):
-    """What has moved, line by line, where the upper left corner is free."""
+    """Yield what has moved, line by line, where the upper left corner is free."""
     if min((y for x, y in places.values() if x < 240), default=999) > 140:
         for line, (name, moved) in enumerate(rounds[-_LINES:]):
             text = f"{name}: {size(sum(moved.values()))}"

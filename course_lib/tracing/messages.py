@@ -122,7 +122,7 @@ class Log:
 
 
 def _post(name, group, peer=None, *, tag, tensor):
-    """The post of a call that begins now."""
+    """Return the post of a call that begins now."""
     ends = _rank(group, peer), _rank(group, group.rank())
     source, target = reversed(ends) if name == "send" else ends
     call, route = name.partition("_")[0], (source, target, group.group_name, tag)
@@ -131,7 +131,7 @@ def _post(name, group, peer=None, *, tag, tensor):
 
 
 def _rank(group, peer):
-    """The rank in the launch of a rank in a group; None stays unknown."""
+    """Return the rank in the launch of a rank in a group; None stays unknown."""
     if peer is not None and not 0 <= peer < group.size():
         # PyTorch would wait for it until its time is up, half an hour
         raise ValueError(

@@ -171,7 +171,7 @@ def join_ranks(ranks: list[RankTraffic]) -> Meter:
 
 
 def _wire(ranks):
-    """The bytes by pair of ranks, from both ends of their connections."""
+    """Return the bytes by pair of ranks, from both ends of their connections."""
     ends = [
         (rank, *row) for rank, traffic in enumerate(ranks) for row in traffic.carried
     ]
@@ -193,7 +193,7 @@ def _rounds(ranks):
 
 
 def _happenings(ranks):
-    """What happened when: a time, a method of `_Rounds`, what to give it."""
+    """Yield what happened when: a time, a method of `_Rounds`, what to give it."""
     calls = defaultdict(list)
     for rank, traffic in enumerate(ranks):
         for post in (Post(*row) for row in traffic.posts):
@@ -218,7 +218,7 @@ class _Rounds:
         self.under_way = defaultdict(deque)
 
     def send(self, post):
-        """A rank sends: after all that it sent and knows, when its receiver is free."""
+        """Let a rank send after all that it sent and knows, its receiver being free."""
         source, target = post.source, post.target
         number = 1 + max(self.out[source], self.known[source], self.into[target])
         self.out[source] = self.into[target] = number
@@ -226,7 +226,7 @@ class _Rounds:
         self.under_way[_route(post)].append((number, post))
 
     def receive(self, post):
-        """A rank knows what it has received, and may answer."""
+        """Let a rank know what it has received; it may answer."""
         if not (sent := self.under_way[_route(post)]):
             return
         number, send = sent.popleft()
@@ -235,7 +235,7 @@ class _Rounds:
             self.unlike.append(_UNLIKE.format(post, send))
 
     def collective(self, members):
-        """All ranks of a collective have entered it."""
+        """Let all ranks of a collective have entered it."""
         ranks = [rank for rank, _ in members]
         number = 1 + max(max(self.out[r], self.into[r], self.known[r]) for r in ranks)
         for rank, call in members:

@@ -217,7 +217,7 @@ def _start(event) -> int:
 
 
 def _span(post: Post) -> Span:
-    """A message with the same words on both ends; "" if its sender is not known."""
+    """Name a message alike on both ends; "" if its sender is not known."""
     ends = f"{post.group}: {post.source} to {post.target}, {post.tag}"
     route = "" if post.source is None else ends
     return Span(route, post.start, post.stop, post.bytes)

@@ -90,7 +90,7 @@ def serve(api) -> None:
 
 
 def _either(original, own):
-    """The function of PyTorch while there are no virtual GPUs, else our own."""
+    """Take the function of PyTorch while there are no virtual GPUs, else our own."""
 
     @functools.wraps(original)
     def chosen(*args, **kwargs):
@@ -132,7 +132,7 @@ def _named(function, name):
 
 
 def _pinned(original):
-    """A factory of PyTorch that makes memory which counts as pinned."""
+    """Let a factory of PyTorch make memory which counts as pinned."""
 
     @functools.wraps(original)
     def called(*args, pin_memory=False, **kwargs):
@@ -143,7 +143,7 @@ def _pinned(original):
 
 
 def _indexed(original):
-    """A function of PyTorch in which "vgpu" without a number is the current device."""
+    """Let "vgpu" without a number be the current device in a function of PyTorch."""
 
     @functools.wraps(original)
     def called(*args, **kwargs):

@@ -143,7 +143,7 @@ class Api:
         """Do nothing: nothing is accumulated."""
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
-        """Free and total bytes of a device."""
+        """Return free and total bytes of a device."""
         account = self._account(device)
         return account.free, account.capacity
 

@@ -116,7 +116,7 @@ def _scaled(query, key, scale):
 
 
 def _weights(scores, bias, causal):
-    """The scores after their softmax; and what it divides by, as a logarithm."""
+    """Return the scores after their softmax; and what it divides by, as a logarithm."""
     if bias is not None:
         scores += bias
     if causal:
@@ -130,12 +130,12 @@ def _weights(scores, bias, causal):
 
 
 def _dropout(like, p, random):
-    """What dropout multiplies with, drawn as on the CPU."""
+    """Return what dropout multiplies with, drawn as on the CPU."""
     return torch.empty_like(like).bernoulli_(1 - p, generator=random).div_(1 - p)
 
 
 def _cut(bias, part):
-    """What of a bias belongs to a part; it may have one batch or head for all."""
+    """Cut what of a bias belongs to a part; it may have one batch or head for all."""
     if bias is None:
         return None
     sizes = bias.shape[:2]

@@ -51,7 +51,7 @@ def _overload(name):
 
 
 def _outside(policy, func):
-    """A kernel that follows the policy where autocast does not step in again."""
+    """Return a kernel that follows the policy where autocast does not step in again."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, KEY))
 
     def kernel(*args, **kwargs):
@@ -62,7 +62,7 @@ def _outside(policy, func):
 
 
 def _casting(choose):
-    """The policy that casts all tensors to the type that `choose` names for them."""
+    """Return the policy that casts all tensors to the type that `choose` names."""
 
     def policy(func, args, kwargs):
         given = args, kwargs

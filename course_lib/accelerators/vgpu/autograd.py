@@ -47,7 +47,7 @@ class Guard(torch._C._acc.DeviceGuard):
 
 
 def _taken():
-    """The error that was fetched, as Python would have raised it."""
+    """Return the error that was fetched, as Python would have raised it."""
     fetched: Any = (
         ctypes.cast(end, ctypes.py_object).value if end else None for end in _ends
     )

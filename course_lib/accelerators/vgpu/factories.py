@@ -51,7 +51,7 @@ class _Storage(torch.UntypedStorage):
 
     @property
     def device(self):
-        """The device on which the tensor will be."""
+        """Return the device on which the tensor will be."""
         return self.target
 
 

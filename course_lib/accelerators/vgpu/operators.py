@@ -120,7 +120,7 @@ def _with_lazy_bits(func, /, *args, **kwargs):
 
 
 def _unknown(func, error):
-    """What to say of an operator that the CPU does not have, such as CUDA's own."""
+    """Say what is with an operator that the CPU does not have, such as CUDA's own."""
     if "CPU" not in str(error):
         return error
     name = func.overloadpacket.__name__
@@ -131,7 +131,7 @@ def _unknown(func, error):
 
 
 def _elsewhere(named, operands, place):
-    """The device that a factory is asked for; the CPU shall make the numbers."""
+    """Return the device that a factory is asked for; the CPU shall make the numbers."""
     if "device" not in named:
         return operands[0].block.place if operands else place
     device = named["device"]
@@ -142,7 +142,7 @@ def _elsewhere(named, operands, place):
 
 
 def _open(value, operands, strange):
-    """What the CPU works on instead of `value`; tensors are noted by where they are."""
+    """Return what the CPU works on instead of `value`; note where tensors are."""
     kind = type(value)
     if kind is VirtualTensor:
         operands.append(value)
@@ -172,7 +172,7 @@ def _refuse_mixture(func, traits, *, operands, strange):
 
 
 def _wrapped(out, place, *, operands, traits):
-    """The results as tensors of the device, and whether something was computed."""
+    """Return the results as tensors of the device, and whether any was computed."""
     kind = type(out)
     if kind is torch.Tensor:
         for tensor in operands:

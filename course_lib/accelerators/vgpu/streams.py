@@ -75,7 +75,7 @@ class VirtualStream(torch.Stream, metaclass=StandIn):
     default = staticmethod(_default)
 
     def __new__(cls, device, *_, **__):
-        """A stream of PyTorch, which thinks that it is on device 0."""
+        """Make a stream of PyTorch, which thinks that it is on device 0."""
         return super().__new__(cls, device)
 
     def __init__(self, device, *_, **__):

@@ -62,7 +62,7 @@ class VirtualTensor(torch.Tensor):
         """Do nothing: a virtual GPU has one stream."""
 
     def __repr__(self, *, tensor_contents=None):
-        """The numbers and the device, as PyTorch prints them."""
+        """Write the numbers and the device, as PyTorch prints them."""
         machine.clock.wait(self.block.place.index)
         module = torch._tensor_str
         head = "Parameter containing:\n" if self._is_param else ""
