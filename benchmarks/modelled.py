@@ -28,7 +28,7 @@ def shapes_only():
     with contextlib.ExitStack() as stack:
         # PyTorch's kernel for shapes writes the output of attention in another order
         kernels = torch.library._scoped_library("aten", "IMPL")
-        attention.register(stack.enter_context(kernels), "Meta")
+        attention.register_kernels(stack.enter_context(kernels), "Meta")
         for module in (operators, factories, copies):
             stack.enter_context(mock.patch.object(module, "CPU", meta))
         stack.enter_context(mock.patch.object(machine, "most", float("inf")))

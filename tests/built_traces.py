@@ -13,7 +13,7 @@ from torch.autograd import DeviceType
 
 from course_lib.tracing import profiler
 from course_lib.tracing.flight_recorder import Call
-from course_lib.tracing.merge import merge
+from course_lib.tracing.merge import merge_ranks
 from course_lib.tracing.profiler import Span
 
 BROADCAST = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -157,7 +157,7 @@ class _Rank:
     def collective(self, name, kernel, start, run, size):
         """A collective of nccl, called at `start` µs."""
         self.launch(f"c10d::{name}", kernel, start, run, thread=2, stream=20)
-        number, word = 1 + len(self.calls), profiler.collective(f"c10d::{name}")
+        number, word = 1 + len(self.calls), profiler.collective_name(f"c10d::{name}")
         at = {"start": int((start + 1) * US), "bytes": size, "backend": "nccl"}
         self.calls.append(Call("0", number, word, "", True, **at))
 
@@ -193,7 +193,9 @@ def ddp(steps, reduces, *, ranks=2, broadcasts=1, optimizer=True):
             at = 1_000 + 2_000 * step + 20 * (number == ranks - 1)
             _step(rank, at, reduces if ranks > 1 else 0, optimizer=optimizer)
     source = f"measured: {ranks} ranks, nccl"
-    return merge({number: rank.marks() for number, rank in recorded.items()}, source)
+    return merge_ranks(
+        {number: rank.marks() for number, rank in recorded.items()}, source
+    )
 
 
 def _step(rank, at, reduces, *, optimizer):

@@ -113,7 +113,7 @@ def _looks():
 def _lines(text, y, role):
     """A text that is wrapped, from the height `y` on."""
     return [
-        svg.drawn(label("text", (0, y + 17 * number), line, role=role))
+        svg.draw_item(label("text", (0, y + 17 * number), line, role=role))
         for number, line in enumerate(textwrap.wrap(text, 86))
     ]
 
@@ -133,7 +133,7 @@ def _moving(number, track, axis):
         rows.append(f"{share}{{transform:translate({at.x:.1f}px,{at.y:.1f}px);{seen}}}")
         sizes.append(f"{share}{{width:{at.w:.1f}px}}")
     gone = "" if placed[-1] else "opacity:0"
-    inner = svg.drawn(known._replace(x=0, y=0))
+    inner = svg.draw_item(known._replace(x=0, y=0))
     inner = inner.replace(
         "<rect ", f'<rect style="animation-name:w{number}" class="moves" '
     )

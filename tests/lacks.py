@@ -58,4 +58,4 @@ def lines(skipped):
 def _install(name):
     if name in LIBRARIES:
         return f".venv/bin/python -m pip install {name}"
-    return checkup.install(name)
+    return checkup.install_command(name)

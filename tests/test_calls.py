@@ -3,7 +3,7 @@
 import json
 
 from course_lib.launching.launcher import launch
-from course_lib.tracing.flight_recorder import entries, newest, read
+from course_lib.tracing.flight_recorder import entries, newest, read_calls
 
 # what gloo's recorder of torch 2.13 held on one of three ranks; keys that nobody reads
 # are left out. A group was destroyed and made anew; `monitored_barrier`, the first call
@@ -43,7 +43,7 @@ def entry(number, name="gloo:all_reduce", **other):
 
 
 def test_calls_come_in_order_with_name_and_size():
-    calls = read([entry(2, "gloo:barrier", input_sizes=[]), entry(1)])
+    calls = read_calls([entry(2, "gloo:barrier", input_sizes=[]), entry(1)])
     assert list(map(str, calls)) == ["all_reduce of f32[8, 4]", "barrier"]
     assert [(call.number, call.start) for call in calls] == [(1, 1_000), (2, 2_000)]
 
@@ -52,17 +52,17 @@ def test_the_bytes_of_a_call_are_shapes_times_widths():
     kinds = {"BFloat16": 2, "Bool": 1, "Long": 8, "ComplexDouble": 16, "Unheard": 4}
     for kind, width in kinds.items():
         sizes = {"input_sizes": [[2, 3], [5]], "input_dtypes": [kind, kind]}
-        assert read([entry(0, **sizes)])[0].bytes == width * (6 + 5)
+        assert read_calls([entry(0, **sizes)])[0].bytes == width * (6 + 5)
 
 
 def test_a_group_made_anew_begins_anew():
     old = [entry(1), entry(2)]
     new = entry(3, "gloo:broadcast", collective_seq_id=1, pg_id=1)
-    assert [call.name for call in newest(read([new, *old]))] == ["broadcast"]
+    assert [call.name for call in newest(read_calls([new, *old]))] == ["broadcast"]
 
 
 def test_a_group_made_anew_is_known_where_its_first_numbers_have_no_entry():
-    calls = read(json.loads(MADE_ANEW))
+    calls = read_calls(json.loads(MADE_ANEW))
     assert [(call.generation, call.number) for call in calls] == [
         (0, 1),
         (1, 3),
@@ -74,7 +74,7 @@ def test_a_group_made_anew_is_known_where_its_first_numbers_have_no_entry():
 def test_a_group_whose_first_calls_are_forgotten_is_one_group():
     # the recorder keeps the last calls only
     kept = [entry(9), entry(10), entry(11, pg_id=2, process_group=["1", "undefined"])]
-    calls = newest(read(kept))
+    calls = newest(read_calls(kept))
     assert [(c.group, c.generation, c.number) for c in calls] == [
         ("0", 0, 9),
         ("0", 0, 10),
@@ -86,7 +86,7 @@ def test_sends_are_no_collectives_and_begin_no_group():
     # a send of nccl has the number of the collective before it
     send = entry(2, "nccl:send 0->1", is_p2p=True, collective_seq_id=1)
     nccl = [entry(n, "nccl:all_reduce", collective_seq_id=n - n // 2) for n in (1, 3)]
-    calls = read([nccl[0], send, nccl[1]])
+    calls = read_calls([nccl[0], send, nccl[1]])
     assert [(call.name, call.number) for call in calls] == [
         ("all_reduce", 1),
         ("all_reduce", 2),
@@ -96,18 +96,18 @@ def test_sends_are_no_collectives_and_begin_no_group():
 
 def test_one_group_of_two_backends_counts_for_each_of_them():
     # as init_process_group() makes it where there are GPUs
-    calls = read([entry(1), entry(2), entry(1, "nccl:all_reduce")])
+    calls = read_calls([entry(1), entry(2), entry(1, "nccl:all_reduce")])
     assert newest(calls) == calls
     assert {call.backend for call in calls} == {"gloo", "nccl"}
 
 
 def test_a_call_that_waits_is_not_done():
-    assert not read([entry(1, retired=False)])[0].done
+    assert not read_calls([entry(1, retired=False)])[0].done
 
 
 def test_one_collective_fits_on_two_ranks():
-    first, second = read([entry(1)])[0], read([entry(1)])[0]
-    other = read([entry(1, input_sizes=[[9]])])[0]
+    first, second = read_calls([entry(1)])[0], read_calls([entry(1)])[0]
+    other = read_calls([entry(1, input_sizes=[[9]])])[0]
     assert first.fits(second)
     assert not first.fits(other)
 
@@ -141,7 +141,7 @@ def _make_groups(rank, world_size):
     pass_on(1, 2)
     dist.all_reduce(torch.ones(5))
     dist.destroy_process_group()
-    return [call for call in read(entries()) if call.name != "barrier"]
+    return [call for call in read_calls(entries()) if call.name != "barrier"]
 
 
 def test_three_ranks_agree_on_groups_and_numbers():

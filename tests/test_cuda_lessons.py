@@ -23,7 +23,7 @@ import course_lib as cl
 from course_lib import scenes
 from course_lib.accelerators import selection
 from course_lib.lessons.guess import Outcome
-from course_lib.tracing.cuda import read, source_of
+from course_lib.tracing.cuda import read_chrome_trace, source_of
 from course_lib.tracing.events import Trace
 from tests.built_traces import data_parallel, ddp
 from tests.layers import ROOT
@@ -82,7 +82,7 @@ def seen(outcome):
 
 
 def traced(rows):
-    events, transfers = read(rows)
+    events, transfers = read_chrome_trace(rows)
     return Trace(tuple(events), source_of(events, "H100"), tuple(transfers))
 
 

@@ -164,7 +164,7 @@ def test_gpus_without_nvidia_smi_are_counted_by_cuda(monkeypatch, tmp_path, root
     monkeypatch.setattr(gpus, "survey", lambda: survey)
     monkeypatch.setattr(cuda_rows, "_built_for", lambda: "13.0")
     monkeypatch.setattr(host, "answer", lambda *_, seconds: json.dumps(told))
-    survey, _ = cuda_rows.look()
+    survey, _ = cuda_rows.survey_gpus()
     assert gpu_row.finding(survey, None) == Finding(
         "GPUs",
         "1 × NVIDIA A100, 40 GiB",
@@ -660,7 +660,7 @@ def test_a_torch_built_for_cuda_goes_on_where_the_driver_does_not_run(smi, tmp_p
     smi(NO_DRIVER, code=9)
     (costs,) = go_on(tmp_path, (None, "0"))
     assert "couldn't communicate with the NVIDIA driver" in costs["GPUs"]
-    survey, cuda = cuda_rows.look()
+    survey, cuda = cuda_rows.survey_gpus()
     assert torch_row(survey=survey, trouble=cuda.trouble).cost == (
         "its CUDA 13.0 finds no running NVIDIA driver: the GPUs are not used"
     )

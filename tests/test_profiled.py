@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import course_lib as cl
-from course_lib.tracing.cuda import memory_changes, read
+from course_lib.tracing.cuda import memory_changes, read_chrome_trace
 
 
 def row(category, name, ts, dur, **args):
@@ -48,7 +48,7 @@ TWO_STAGES = [
 
 
 def test_a_kernel_belongs_to_the_region_in_which_it_was_launched():
-    events, _ = read(TWO_STAGES)
+    events, _ = read_chrome_trace(TWO_STAGES)
     compute = [(e.rank, e.name) for e in events if e.kind == "compute"]
     assert compute == [
         ("cuda:0", "forward"),
@@ -60,18 +60,20 @@ def test_a_kernel_belongs_to_the_region_in_which_it_was_launched():
 
 def test_what_a_gpu_still_computes_of_a_forward_is_no_phase_of_the_host():
     late = row("gpu_user_annotation", "course_lib: forward", 150, 500, device=0)
-    events, _ = read([*TWO_STAGES, late])
-    assert [e.name for e in events] == [e.name for e in read(TWO_STAGES)[0]]
+    events, _ = read_chrome_trace([*TWO_STAGES, late])
+    assert [e.name for e in events] == [
+        e.name for e in read_chrome_trace(TWO_STAGES)[0]
+    ]
 
 
 def test_times_are_seconds_from_the_first_kernel():
-    events, _ = read(TWO_STAGES)
+    events, _ = read_chrome_trace(TWO_STAGES)
     assert (events[0].start, events[0].stop) == pytest.approx((0, 400e-6))
     assert events[-1].stop == pytest.approx(1000e-6)
 
 
 def test_a_copy_between_gpus_stands_on_both_with_its_bytes_once():
-    events, (copy,) = read(TWO_STAGES)
+    events, (copy,) = read_chrome_trace(TWO_STAGES)
     assert (copy.source, copy.target, copy.bytes) == ("cuda:0", "cuda:1", 4096)
     both = [(e.rank, e.name, e.bytes) for e in events if e.kind == "communicate"]
     assert both == [
@@ -88,13 +90,13 @@ def test_a_copy_between_gpus_stands_on_both_with_its_bytes_once():
     ],
 )
 def test_a_copy_from_or_to_the_host_names_the_cpu(name, ends):
-    _, (copy,) = read([row("gpu_memcpy", name, 5, 3, device=1, bytes=64)])
+    _, (copy,) = read_chrome_trace([row("gpu_memcpy", name, 5, 3, device=1, bytes=64)])
     assert (copy.source, copy.target) == ends
 
 
 def test_a_copy_inside_of_one_gpu_is_compute():
     inside = row("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 5, 3, device=0)
-    (event,), transfers = read([inside])
+    (event,), transfers = read_chrome_trace([inside])
     assert event.kind == "compute"
     assert transfers == []
 
@@ -106,12 +108,12 @@ def test_several_regions_of_one_name_are_numbered():
         *launched(1, 105, row("kernel", "sgemm", 1000, 10, device=0)),
         *launched(2, 205, row("kernel", "sgemm", 1010, 10, device=0)),
     ]
-    events, _ = read(rows)
+    events, _ = read_chrome_trace(rows)
     assert [event.name for event in events] == ["forward 0", "forward 1"]
 
 
 def test_an_empty_profile_is_an_empty_trace():
-    assert read([]) == ([], [])
+    assert read_chrome_trace([]) == ([], [])
 
 
 def test_the_allocators_history_gives_what_was_taken_and_freed():

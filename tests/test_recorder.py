@@ -16,7 +16,7 @@ from course_lib.tracing import profiler as marks
 from course_lib.tracing import rank_recording
 from course_lib.tracing.events import happens_before
 from course_lib.tracing.flight_recorder import Call
-from course_lib.tracing.merge import merge
+from course_lib.tracing.merge import merge_ranks
 from course_lib.tracing.profiler import Op, Span
 
 MS = 1_000_000
@@ -170,7 +170,7 @@ def test_a_collective_has_the_name_that_was_called_and_not_how_gloo_does_it():
     ],
 )
 def test_every_library_name_becomes_the_word_of_pytorch(name, word):
-    assert marks.collective(name) == word
+    assert marks.collective_name(name) == word
 
 
 def test_a_message_takes_its_bytes_from_the_send_that_made_it():
@@ -229,7 +229,7 @@ def test_a_recording_ends_when_gloo_has_noted_the_ends_of_its_calls(monkeypatch)
     pending = [call(0, n, backend=b)._replace(done=False) for n, b in PENDING]
     answers = [pending, pending, [call(0, 1), pending[1]]]
     monkeypatch.setattr(
-        rank_recording.flight_recorder, "read", lambda _: answers.pop(0)
+        rank_recording.flight_recorder, "read_calls", lambda _: answers.pop(0)
     )
     rank_recording._settle()
     assert not answers
@@ -284,7 +284,7 @@ def test_a_recording_over_its_limit_is_cut_and_says_so():
             torch.ones(64, 64) @ torch.ones(64, 64)
     assert [mark.kind for mark in recording.events][-1] == "cut"
     with pytest.warns(UserWarning, match="limit of 10 operators.*trace=range"):
-        trace = merge({0: recording.events}, "measured")
+        trace = merge_ranks({0: recording.events}, "measured")
     assert trace.source.endswith(" s (10 operators)")
 
 
@@ -313,7 +313,7 @@ def test_what_comes_before_training_is_left_out_first(step):
             step()
     assert names_of(recording, "begin", "cut") == ["training step 0"]
     assert names_of(recording, "compute").count("backward") == 3
-    trace = merge({0: recording.events}, "measured")
+    trace = merge_ranks({0: recording.events}, "measured")
     assert trace.source == "measured, from training step 0 on"
     assert trace.events[0].name == "forward" and trace.events[0].start == 0.0
 
@@ -488,7 +488,7 @@ def recordings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trace(recordings):
-    return merge(recordings, "measured: 2 ranks, gloo, CPU")
+    return merge_ranks(recordings, "measured: 2 ranks, gloo, CPU")
 
 
 @pytest.mark.parametrize("rank", (0, 1))

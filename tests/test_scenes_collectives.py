@@ -12,7 +12,7 @@ from course_lib.accelerators.collectives import (
 )
 from course_lib.errors import UsageError
 from course_lib.scenes import all_reduces, collective, messages
-from course_lib.scenes.arrows import lanes
+from course_lib.scenes.arrows import assign_lanes
 from tests.moments import items, shown, titles
 from tests.played import states
 
@@ -127,8 +127,8 @@ def test_one_rank_sends_nothing():
 
 def test_arrows_of_a_lane_do_not_overlap():
     ring = [(rank, (rank + 1) % 4) for rank in range(4)]
-    assert lanes(ring) == {(0, 1): 0, (1, 2): 0, (2, 3): 0, (3, 0): 1}
-    assert lanes([(0, 3), (3, 0), (1, 2), (2, 1)]) == {
+    assert assign_lanes(ring) == {(0, 1): 0, (1, 2): 0, (2, 3): 0, (3, 0): 1}
+    assert assign_lanes([(0, 3), (3, 0), (1, 2), (2, 1)]) == {
         **dict.fromkeys([(1, 2), (2, 1)], 0),
         **dict.fromkeys([(0, 3), (3, 0)], 1),
     }

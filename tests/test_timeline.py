@@ -5,7 +5,7 @@ import pytest
 
 from course_lib.accelerators.memory import Change, Transfer
 from course_lib.tracing.events import Event, Trace, happens_before
-from course_lib.tracing.merge import Mark, merge
+from course_lib.tracing.merge import Mark, merge_ranks
 
 
 def compute(rank, start, stop, name="forward"):
@@ -118,19 +118,19 @@ def test_an_event_happens_before_another_if_it_stops_by_its_start():
 def test_a_rank_waits_until_the_last_rank_enters():
     entries = {0: 10, 1: 13, 2: 11}
     calls = {rank: [collective(entry, 15)] for rank, entry in entries.items()}
-    trace = merge(calls, "measured")
+    trace = merge_ranks(calls, "measured")
     assert times(trace.select(0)) == [("wait", 0, 3), ("communicate", 3, 5)]
     assert times(trace.select(1)) == [("communicate", 3, 5)]
     assert times(trace.select(2)) == [("wait", 1, 3), ("communicate", 3, 5)]
 
 
 def test_a_rank_never_waits_beyond_its_own_stop():
-    trace = merge({0: [collective(0, 2)], 1: [collective(3, 4)]}, "measured")
+    trace = merge_ranks({0: [collective(0, 2)], 1: [collective(3, 4)]}, "measured")
     assert times(trace.select(0)) == [("wait", 0, 2), ("communicate", 2, 2)]
 
 
 def test_bytes_belong_to_the_communicate_event_alone():
-    trace = merge({0: [collective(0, 2)], 1: [collective(1, 2)]}, "measured")
+    trace = merge_ranks({0: [collective(0, 2)], 1: [collective(1, 2)]}, "measured")
     assert [event.bytes for event in trace.select(kind="wait")] == [0]
     assert trace.bytes(0) == trace.bytes(1) == 8
 
@@ -138,7 +138,7 @@ def test_bytes_belong_to_the_communicate_event_alone():
 def test_the_kth_call_of_a_group_meets_the_kth_call_of_the_same_group():
     own = [collective(0, 1, group="1"), collective(2, 9, sequence=7)]
     other = [collective(5, 9, sequence=7), collective(9, 10, sequence=8)]
-    trace = merge({0: own, 1: other}, "measured")
+    trace = merge_ranks({0: own, 1: other}, "measured")
     assert times(trace.select(kind="wait")) == [("wait", 2, 5)]
 
 
@@ -148,13 +148,13 @@ def test_a_group_made_anew_starts_a_new_count():
         [collective(*at, group=group) for group, at in zip(groups, spans)]
         for spans in (((0, 2), (4, 9)), ((1, 2), (6, 9)))
     )
-    trace = merge({0: own, 1: other}, "")
+    trace = merge_ranks({0: own, 1: other}, "")
     assert times(trace.select(0, "wait")) == [("wait", 0, 1), ("wait", 4, 6)]
 
 
 def test_a_rank_that_made_fewer_calls_leaves_the_others_calls_whole():
     own = [collective(0, 1), collective(2, 3, sequence=2)]
-    trace = merge({0: own, 1: [collective(0, 1)], 2: []}, "measured")
+    trace = merge_ranks({0: own, 1: [collective(0, 1)], 2: []}, "measured")
     assert times(trace.select(0)) == [("communicate", 0, 1), ("communicate", 2, 3)]
 
 
@@ -164,7 +164,7 @@ def message(send, receive, *, route="0: (0, 1) 0"):
         Mark("communicate", name, *at, 8, group=route, sequence=1)
         for name, at in (("send", send), ("recv", receive))
     ]
-    trace = merge({0: marks[:1], 1: marks[1:]}, "measured")
+    trace = merge_ranks({0: marks[:1], 1: marks[1:]}, "measured")
     return [times(trace.select(rank)) for rank in (0, 1)]
 
 
@@ -201,18 +201,18 @@ def test_waiting_for_a_message_is_not_hidden_communication():
 def test_ranks_that_begin_late_are_compared_from_the_last_begin_on():
     own = [Mark("begin", "training step 3", 1, 1), Mark("compute", "forward", 1, 3)]
     other = [Mark("begin", "training step 4", 2, 2), Mark("compute", "forward", 2, 3)]
-    trace = merge({0: own, 1: other}, "measured")
+    trace = merge_ranks({0: own, 1: other}, "measured")
     assert times(trace) == [("compute", 0, 1)]
     assert trace.source == "measured, from training step 4 on"
 
 
 def test_zero_is_the_earliest_start_of_all_ranks():
     marks = {rank: [Mark("compute", "matmul", 5 + rank, 9)] for rank in range(2)}
-    assert times(merge(marks, "")) == [("compute", 0, 4), ("compute", 1, 4)]
+    assert times(merge_ranks(marks, "")) == [("compute", 0, 4), ("compute", 1, 4)]
 
 
 def test_no_events_make_an_empty_trace():
-    trace = merge({0: [], 1: []}, "measured: 2 ranks")
+    trace = merge_ranks({0: [], 1: []}, "measured: 2 ranks")
     assert (len(trace), trace.span, trace.busy(0)) == (0, 0, 0)
 
 
@@ -220,7 +220,7 @@ def test_a_cut_ends_every_rank_and_is_told_in_the_source():
     own = [Mark("compute", "forward", 0, 1), Mark("cut", "9 operators", 2.5, 2.5)]
     other = [Mark("compute", "forward", start, start + 1) for start in (1, 3)]
     with pytest.warns(UserWarning, match="its limit of 9 operators"):
-        trace = merge({0: own, 1: other}, "measured: 2 ranks")
+        trace = merge_ranks({0: own, 1: other}, "measured: 2 ranks")
     assert times(trace) == [("compute", 0, 1), ("compute", 1, 2)]
     assert trace.source == "measured: 2 ranks, cut after 2.5 s (9 operators)"
 
@@ -240,7 +240,7 @@ def test_an_event_shows_itself_in_one_line(size, text):
 
 
 def test_a_trace_shows_a_row_per_rank():
-    trace = merge({0: [collective(0, 0.2)], 1: [collective(0.1, 0.2)]}, "a<b")
+    trace = merge_ranks({0: [collective(0, 0.2)], 1: [collective(0.1, 0.2)]}, "a<b")
     html = trace._repr_html_()
     cells = ["100.00", "100.00", "0.000", "0%", "0.00 ms"]
     row = "<td><b>rank 0</b></td><td>0.00</td>" + "".join(
@@ -254,7 +254,7 @@ def test_a_trace_shows_a_row_per_rank():
 
 def test_the_export_holds_every_event_in_microseconds(tmp_path):
     marks = {0: [collective(0, 2)], 1: [collective(1, 2)]}
-    path = merge(marks, "measured: 2 ranks").save(tmp_path / "trace.json")
+    path = merge_ranks(marks, "measured: 2 ranks").save(tmp_path / "trace.json")
     document = json.loads(path.read_text())
     slices = [row for row in document["traceEvents"] if row["ph"] == "X"]
     found = [(row["pid"], row["cat"], row["ts"], row["dur"]) for row in slices]

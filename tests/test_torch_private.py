@@ -618,7 +618,9 @@ def recorded_calls(devs):
     collectives of a trace have no bytes."""
     with alone():
         dist.all_reduce(torch.ones(3))
-        calls = flight_recorder.newest(flight_recorder.read(flight_recorder.entries()))
+        calls = flight_recorder.newest(
+            flight_recorder.read_calls(flight_recorder.entries())
+        )
     assert [str(call) for call in calls] == ["all_reduce of f32[3]"]
     assert (calls[0].number, calls[0].bytes, calls[0].backend) == (1, 12, "gloo")
 

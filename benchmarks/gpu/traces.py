@@ -14,7 +14,7 @@ import course_lib as cl
 from benchmarks.gpu.keeping import Findings
 from benchmarks.gpu.truth import convolutions, wide
 from course_lib.accelerators.training_phases import watch_phases
-from course_lib.tracing.profiler import note
+from course_lib.tracing.profiler import note_phase
 
 
 def main(out: str) -> None:
@@ -106,7 +106,7 @@ def of_several_by_the_profiler(findings, device, out):
     x = torch.rand(512, 64, device="cuda:0")
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     replicas(x).square().mean().backward()
-    with torch.profiler.profile(activities=kinds) as profiler, watch_phases(note):
+    with torch.profiler.profile(activities=kinds) as profiler, watch_phases(note_phase):
         replicas(x).square().mean().backward()
         x.to("cuda:1")
         torch.cuda.synchronize()

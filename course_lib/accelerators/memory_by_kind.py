@@ -19,7 +19,7 @@ def memory(model, optimizer=None) -> Memory:
     """
     held = {}
     parameters = list(model.parameters())
-    state = [] if optimizer is None else tensors(optimizer.state)
+    state = [] if optimizer is None else tensors_in(optimizer.state)
     groups = (parameters, [p.grad for p in parameters if p.grad is not None], state)
     for kind, group in zip(KINDS, groups):
         for tensor in _once(group):
@@ -38,7 +38,7 @@ def memory(model, optimizer=None) -> Memory:
     return Memory({name: held[name] for name in devices}, capacity, source)
 
 
-def tensors(value) -> Iterator[torch.Tensor]:
+def tensors_in(value) -> Iterator[torch.Tensor]:
     """Yield all tensors in a value: of lists, tuples, dicts, modules."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -46,7 +46,7 @@ def tensors(value) -> Iterator[torch.Tensor]:
         yield from value.parameters()
     elif isinstance(value, list | tuple | dict):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from tensors(part)
+            yield from tensors_in(part)
 
 
 def _once(group):

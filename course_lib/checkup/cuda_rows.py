@@ -38,7 +38,7 @@ class Cuda:
     trouble: str = ""
 
 
-def look() -> tuple[gpus.Survey, Cuda]:
+def survey_gpus() -> tuple[gpus.Survey, Cuda]:
     """Return what nvidia-smi tells of GPUs; where it tells none, what CUDA tells."""
     survey, cuda = gpus.survey(), Cuda()
     if survey.has_driver and _built_for():

@@ -36,7 +36,7 @@ def main(args: list[str]) -> int:
 
 def checks() -> list[Finding]:
     """Return a row per thing the course can use; change nothing."""
-    survey, cuda = cuda_rows.look()
+    survey, cuda = cuda_rows.survey_gpus()
     return [
         _python(),
         *cuda_rows.torch_rows(survey, cuda),
@@ -101,13 +101,15 @@ def _shared_memory():
 def _openmpi(text):
     version = next(iter(re.findall(r"Open MPI\) (\S+)", text)), "")
     cost = "cells with mpirun cannot run"
-    return _unless(version, Finding("OpenMPI", version, cost, install("OpenMPI")))
+    return _unless(
+        version, Finding("OpenMPI", version, cost, install_command("OpenMPI"))
+    )
 
 
 def _bwrap():
     cost = "the grader runs answers without a sandbox"
     if not shutil.which("bwrap"):
-        return Finding("bwrap", "", cost, install("bwrap"))
+        return Finding("bwrap", "", cost, install_command("bwrap"))
     trial = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "echo", "works")
     if host.answer(*trial):
         return Finding("bwrap", "works")
@@ -118,10 +120,10 @@ def _bwrap():
 def _chromium():
     path = next(filter(None, map(shutil.which, _BROWSERS)), "")
     cost = "make test skips the browser tests"
-    return _unless(path, Finding("Chromium", path, cost, install("Chromium")))
+    return _unless(path, Finding("Chromium", path, cost, install_command("Chromium")))
 
 
-def install(name: str) -> str:
+def install_command(name: str) -> str:
     """Return the command that installs a program which is no part of Python."""
     package = _PACKAGES.get(name, name)
     if not shutil.which("apt-get"):

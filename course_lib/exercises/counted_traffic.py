@@ -55,5 +55,5 @@ class Traffic(Work):
 
 
 def _calls():
-    calls = flight_recorder.read(flight_recorder.entries())
+    calls = flight_recorder.read_calls(flight_recorder.entries())
     return [(call.name, call.bytes) for call in calls]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.accelerators.memory_by_kind import tensors
+from course_lib.accelerators.memory_by_kind import tensors_in
 from course_lib.tracing.events import Trace
 
 
@@ -61,7 +61,7 @@ def watch(call: Callable, devs: Sequence[torch.device]) -> Run:
         result = call()
     return Run(
         result,
-        tuple(sorted({str(tensor.device) for tensor in tensors(result)})),
+        tuple(sorted({str(tensor.device) for tensor in tensors_in(result)})),
         before,
         {str(device): gpu.max_memory_allocated(device) for device in devs},
         recorded,

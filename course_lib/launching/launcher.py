@@ -298,12 +298,12 @@ class _Launch:
     def _merged(self, records, disturbed):
         if not self.request.trace:
             return None
-        from course_lib.tracing.merge import merge
+        from course_lib.tracing.merge import merge_ranks
 
         events: dict[int | str, Any] = {
             rank: record["events"] for rank, record in enumerate(records)
         }
-        return merge(events, f"measured: {self.title}{disturbed}")
+        return merge_ranks(events, f"measured: {self.title}{disturbed}")
 
     def close(self):
         """End all processes of the launch, and close its files; again does no harm."""

@@ -117,7 +117,7 @@ def finish(ax, title, *, source="", alt="", below=0):
     texts = ax.get_legend().get_texts() if ax.get_legend() else ()
     labels = [text.get_text() for text in texts]
     lines = -(-len(labels) // _columns(labels)) if labels else 0
-    ax.set_title("\n".join(wrap(title)), loc="left", pad=16 * lines + 8)
+    ax.set_title("\n".join(title_lines(title)), loc="left", pad=16 * lines + 8)
     shift = ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans)
     place = ax.transAxes + shift
     for axis in (ax.xaxis, ax.yaxis):
@@ -133,7 +133,7 @@ def finish(ax, title, *, source="", alt="", below=0):
     return ax
 
 
-def wrap(title):
+def title_lines(title):
     """Return the lines of a title, none wider than the figure."""
     return [part for line in title.split("\n") for part in textwrap.wrap(line, 66)]
 

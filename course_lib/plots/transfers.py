@@ -29,7 +29,7 @@ def plot_transfers(trace, *, ax=None):
     cells = _cells(flows, devices)
     names = max(map(len, cells.values())) if len(devices) <= 5 else 1
     height = len(devices) * (0.22 + 0.2 * names if len(devices) <= 8 else 0.34)
-    ax = figure.axes(ax, 1.1 + 0.2 * len(figure.wrap(title)) + height)
+    ax = figure.axes(ax, 1.1 + 0.2 * len(figure.title_lines(title)) + height)
     image = _shade(ax, cells, len(devices))
     labels = [_short(device, devices) for device in devices]
     ax.set_xticks(range(len(devices)), labels)

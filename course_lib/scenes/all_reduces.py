@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from course_lib.accelerators.collectives import ALL_REDUCES, Schedule
 from course_lib.scenes.arrows import room
-from course_lib.scenes.collective import checked_ranks, pairs, tensors
+from course_lib.scenes.collective import checked_ranks, pairs, tensors_text
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.scenes.sent_bars import HIGH, LARGEST, LEFT, WIDEST, Panel, Sent, Tally
@@ -39,7 +39,7 @@ def all_reduces(*, ranks=(8, 4)) -> Scene:
     every = [plan for row in plans.values() for plan in row]
     most = ceil(max((plan.busiest for plan in every), default=0)) or 1
     scale = min(LARGEST, int(HIGH / most))
-    panel = Panel(LEFT, 0, _TOP + most * scale, scale, tensors)
+    panel = Panel(LEFT, 0, _TOP + most * scale, scale, tensors_text)
 
     def moments(ranks, messages):
         racers = [Racer(plan, messages == "large") for plan in plans[ranks, messages]]
@@ -119,7 +119,7 @@ def _head(panel, racer, time):
     rounds = many(len(plan.rounds), "round")
     count = f"done: {rounds}" if done == len(plan.rounds) else f"{done} of {rounds}"
     lines = [*textwrap.wrap(plan.algorithm, 17), ""][:2]
-    for number, text in enumerate([*lines, tensors(max(plan.sent(done))), count]):
+    for number, text in enumerate([*lines, tensors_text(max(plan.sent(done))), count]):
         at, role = (
             (panel.left, 8 + 16 * number),
             "label strong" if number == 2 else "label",
@@ -138,7 +138,9 @@ def _says(racers, time, last):
         return f"{many(count, 'rank')}: bars for the tensors that each of them sends."
     if time > ceil(last):
         return _result(racers)
-    when = f"After the time of {tensors(time)}" if racers[0].large else f"Round {time}"
+    when = f"Round {time}"
+    if racers[0].large:
+        when = f"After the time of {tensors_text(time)}"
     ready = [r.plan.algorithm for r in racers if time - 1 < r.ends[-1] <= time]
     if ready:
         return f"{when}: {listed(ready)} {'is' if len(ready) == 1 else 'are'} done."
@@ -151,12 +153,11 @@ def _result(racers):
     if racers[0].large:
         first, time = _picked(racers, lambda racer: racer.ends[-1])
         last, end = _picked(racers, lambda racer: racer.ends[-1], max)
-        return (
-            f"First: {first}, after the time of {tensors(time)}. Last: {last}, {end}."
-        )
+        when = f"after the time of {tensors_text(time)}"
+        return f"First: {first}, {when}. Last: {last}, {end}."
     fewest, rounds = _picked(racers, lambda racer: len(racer.plan.rounds))
     least, bill = _picked(racers, lambda racer: racer.plan.busiest)
-    bill = f"{least}, {tensors(bill)}"
+    bill = f"{least}, {tensors_text(bill)}"
     return f"Fewest rounds: {fewest}, {rounds}. Smallest bill: {bill}."
 
 

@@ -9,7 +9,7 @@ LANE = 8  # of 640, the width of a figure
 _APART = 4  # from the middle of a rank
 
 
-def lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+def assign_lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
     """Return the lane of each pair, short ones first; there and back share."""
     spans, places = {}, {}
     for pair in sorted(pairs, key=lambda pair: (abs(pair[1] - pair[0]), pair)):
@@ -29,14 +29,16 @@ def lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
 
 def room(rounds: Iterable[list[tuple[int, int]]]) -> int:
     """Return how high the arrows are of that round which needs most lanes."""
-    return max((LANE * len({*lanes(pairs).values()}) for pairs in rounds), default=0)
+    return max(
+        (LANE * len({*assign_lanes(pairs).values()}) for pairs in rounds), default=0
+    )
 
 
 def arrows(
     pairs: list[tuple[int, int]], middles: list[float], top: float, *, name=""
 ) -> Iterator[Item]:
     """Yield an arrow for each pair, from middle to middle, the first lane at `top`."""
-    for (source, target), lane in lanes(pairs).items():
+    for (source, target), lane in assign_lanes(pairs).items():
         side = _APART if target > source else -_APART
         x, stop = middles[source] + side, middles[target] - side
         at = x, top + LANE * lane, stop - x, 0

@@ -83,7 +83,7 @@ def pairs(moves) -> list[tuple[int, int]]:
     return [(move.source, move.target) for move in moves]
 
 
-def tensors(count) -> str:
+def tensors_text(count) -> str:
     """Say a number of them: `1 tensor`, `1.75 tensors`."""
     return f"{round(float(count), 3):g} tensor{'' if count == 1 else 's'}"
 
@@ -216,7 +216,7 @@ def _ranks(grid, number):
     for rank, middle in enumerate(middles):
         at = middle - wide // 2 - 3, grid.top, wide + 6, _HEAD + _HIGH + 1
         yield Item(f"box {rank}", *at, "box", f"rank {rank}")
-    text = f"sent so far by the busiest rank: {tensors(max(plan.sent(number)))}"
+    text = f"sent so far by the busiest rank: {tensors_text(max(plan.sent(number)))}"
     yield label("bill", (_LEFT, grid.top + _HEAD + _HIGH + 14), text)
 
 
@@ -245,7 +245,7 @@ def _first(plan):
 def _last(plan):
     who = "The busiest" if len({*plan.sent()}) > 1 else "Each"
     after = f"After {many(len(plan.rounds), 'round')} {_AFTER[plan.collective]}."
-    return f"{after} {who} sent {tensors(plan.busiest)}."
+    return f"{after} {who} sent {tensors_text(plan.busiest)}."
 
 
 def _says(moves, plan):

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from course_lib.errors import UsageError
 from course_lib.scenes.arguments import real_number
 from course_lib.scenes.arrows import room
-from course_lib.scenes.collective import checked_ranks, pairs, tensors, way
+from course_lib.scenes.collective import checked_ranks, pairs, tensors_text, way
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene
 from course_lib.scenes.sent_bars import HIGH, LARGEST, LEFT, Panel, Sent, Tally
@@ -97,7 +97,7 @@ def _most(bill, tensor):
     most = max(bill)
     who = ranks_named([rank for rank, sent in enumerate(bill) if sent == most])
     text = f"{who} sent most" if len({*bill}) > 1 else "each rank sent"
-    share = f", {tensors(most / tensor)}" if tensor else ""
+    share = f", {tensors_text(most / tensor)}" if tensor else ""
     return f"{text}: {size(most)}{share}."
 
 
@@ -105,7 +105,7 @@ def _amounts(panel, step, tensor):
     """Yield the ground of the bars, the bill of each rank above its own."""
     yield Item("ground", 0, panel.base, WIDTH, 0, "line faded")
     for rank, amount in enumerate(step.bill):
-        texts = [size(amount), *([tensors(amount / tensor)] if tensor else [])]
+        texts = [size(amount), *([tensors_text(amount / tensor)] if tensor else [])]
         y = panel.base - amount * panel.scale + 7
         for number, text in enumerate(texts[::-1], 1):
             at = panel.middle(rank), y - 15 * number

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from course_lib.accelerators.collectives import Schedule, chunked_ring
 from course_lib.colors import RANK_COLORS
 from course_lib.scenes.arrows import arrows
-from course_lib.scenes.collective import pairs, tensors
+from course_lib.scenes.collective import pairs, tensors_text
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import listed, ranks_named
@@ -104,7 +104,7 @@ def _asking(grid):
 def _all_reduce(grid):
     """By one ring through all ranks, and on two levels: inside, between, inside."""
     ranks = len(grid.ranks)
-    flat = tensors(crossing(chunked_ring(ranks), grid.gpus))
+    flat = tensors_text(crossing(chunked_ring(ranks), grid.gpus))
     neighbours = [(local, local + 1) for local in range(grid.gpus - 1)]
     hops = _hops(grid, [grid.gpus - 1], [0])
     title = (
@@ -118,7 +118,7 @@ def _all_reduce(grid):
 def _two_levels(grid, flat):
     """Inside the nodes, between, inside."""
     sent, each = chunked_ring(grid.nodes).busiest, grid.gpus
-    part, whole = tensors(sent / each), tensors(sent)
+    part, whole = tensors_text(sent / each), tensors_text(sent)
     inside = [*_inside(grid, pairs(chunked_ring(each).rounds[0]))]
     hops = [*_hops(grid, range(each), range(each))]
     yield "On two levels. First inside the nodes, a reduce-scatter.", inside

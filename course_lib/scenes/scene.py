@@ -123,7 +123,7 @@ def unlimited(scene: Scene) -> str:
     picture = f"data:image/svg+xml,{quote(still, safe=_SAFE)}"
     image = f'<img alt="{escape(alt)}" src="{picture}" style="{_IMAGE}">'
     data = _json(payload(scene))
-    style = _json(f"{svg.style(_all_items(scene))}\n{svg.read('scene.css')}")
+    style = _json(f"{svg.style(_all_items(scene))}\n{svg.read_file('scene.css')}")
     place = "document.currentScript?.previousElementSibling"
     script = f"{_program()}({place},{data},{style})"
     return f"<div>{image}</div><script>{script}</script>"
@@ -137,7 +137,7 @@ def _all_items(scene):
 
 def _program():
     """Return the script without its comments, for each figure brings its own."""
-    lines = map(str.strip, svg.read("scene.js").splitlines())
+    lines = map(str.strip, svg.read_file("scene.js").splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 

@@ -33,7 +33,7 @@ def style(items) -> str:
         for name, color in COLORS.items()
         if name in used
     ]
-    return "\n".join([read("items.css"), *rules])
+    return "\n".join([read_file("items.css"), *rules])
 
 
 def _edge(color):
@@ -47,7 +47,7 @@ def class_name(role: str) -> str:
     return role.replace(" ", "-")
 
 
-def read(name: str) -> str:
+def read_file(name: str) -> str:
     """Return a file of this folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
@@ -76,14 +76,14 @@ def bodies(items, axis):
         if is_event(item):
             bars.setdefault((item.role, item.h), []).append(placed)
         else:
-            yield drawn(placed)
+            yield draw_item(placed)
     yield from map(bar_path, bars.values())
 
 
 def _lines(texts, y, role):
     """Texts below each other, the first at the height `y`."""
     for number, text in enumerate(texts):
-        yield drawn(label("line", (0, y + _LINE * number), text, role=role))
+        yield draw_item(label("line", (0, y + _LINE * number), text, role=role))
 
 
 def _layer(item):
@@ -139,12 +139,12 @@ def bar_path(items) -> str:
     return f'<g class="{escape(role)}">{path}{"".join(texts)}</g>'
 
 
-def drawn(item) -> str:
+def draw_item(item) -> str:
     """Draw one item that is no event, in its place."""
     roles = item.role.split()
     x, y, text = 0, 0, ""
     if {"line", "arrow"} & {*roles}:
-        shape = f'<path d="{line(item.w, item.h, head="arrow" in roles)}"/>'
+        shape = f'<path d="{line_path(item.w, item.h, head="arrow" in roles)}"/>'
         x, y = item.w / 2, item.h / 2 - 7
     else:
         round_ = item.w / 2 if "dot" in roles else 3
@@ -159,7 +159,7 @@ def drawn(item) -> str:
     return f'<g class="{escape(item.role)}" transform="{place}">{shape}{text}</g>'
 
 
-def line(width, height, *, head) -> str:
+def line_path(width, height, *, head) -> str:
     """Return the path from 0, 0 to width, height; with a head it is an arrow."""
     path = f"M0 0L{width:.4g} {height:.4g}"
     if not head:

@@ -22,8 +22,8 @@ from course_lib.tracing.events import Event, Trace, both_ends
 from course_lib.tracing.profiler import (
     RUNS,
     Span,
-    collective,
-    note,
+    collective_name,
+    note_phase,
     noted_phases,
     within,
 )
@@ -40,7 +40,7 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
     held = _held()
     torch.cuda.memory._record_memory_history(context=None)
     try:
-        with profiler, watch_phases(note):
+        with profiler, watch_phases(note_phase):
             try:
                 yield
             finally:
@@ -48,7 +48,7 @@ def profile(finish: Callable[[Trace], None]) -> Iterator[None]:
     finally:
         history = torch.cuda.memory._snapshot()["device_traces"]
         torch.cuda.memory._record_memory_history(enabled=None)
-        events, transfers = read(_chrome(profiler))
+        events, transfers = read_chrome_trace(_chrome(profiler))
         memory = held + list(memory_changes(history))
         source = source_of(events, torch.cuda.get_device_name(0))
         finish(Trace(tuple(events), source, tuple(transfers), tuple(memory)))
@@ -75,7 +75,7 @@ def _gpus() -> range:
     return range(torch.cuda.device_count())
 
 
-def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
+def read_chrome_trace(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
     """Return the events per GPU and the transfers, of the rows of a Chrome trace.
 
     Times in seconds, zero at the first start of a kernel or copy.
@@ -96,7 +96,7 @@ def read(rows: Iterable[Mapping]) -> tuple[list[Event], list[Transfer]]:
             transfers.append(moved)
             events += both_ends(moved)
         elif row["name"].startswith(RUNS):
-            name = collective(row["name"])
+            name = collective_name(row["name"])
             events.append(Event(_device(args), "communicate", name, *times))
         else:
             launch = launches.get(args.get("correlation"), row["ts"])

@@ -63,7 +63,7 @@ def entries() -> list[dict]:
     return [entry for trace in traces for entry in trace.get("entries", [])]
 
 
-def read(entries: list[dict]) -> list[Call]:
+def read_calls(entries: list[dict]) -> list[Call]:
     """Return the flight recorder's entries as calls, in order.
 
     A group that is destroyed and made anew keeps its name and counts from one again;

@@ -39,7 +39,9 @@ _CUT = (
 _start = attrgetter("start")
 
 
-def merge(events_by_rank: Mapping[int | str, Iterable[Mark]], source: str) -> Trace:
+def merge_ranks(
+    events_by_rank: Mapping[int | str, Iterable[Mark]], source: str
+) -> Trace:
     """Return one trace of all ranks: zero at the earliest start, collectives split.
 
     A rank's collective is "wait" from its own entry until the last rank's entry, or

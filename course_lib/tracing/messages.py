@@ -90,7 +90,7 @@ class Log:
         carried = tuple((end, self._first.get(name, 0)) for name, end in ends)
         entries = flight_recorder.entries()
         forgotten = min((entry["record_id"] for entry in entries), default=0)
-        calls = tuple(flight_recorder.read(entries))
+        calls = tuple(flight_recorder.read_calls(entries))
         posts = tuple(map(row, self.posts))
         return RankTraffic(posts, calls, self.more, forgotten, carried)
 

@@ -59,7 +59,7 @@ class Span(NamedTuple):
     bytes: int = 0
 
 
-def note(name: str, module=None) -> record_function:
+def note_phase(name: str, module=None) -> record_function:
     """Note a phase in the profile while the context lasts, for `noted_phases`."""
     return record_function(_MARK + name)
 
@@ -210,7 +210,7 @@ def communication(
         end = within(awaited, run.start) if run.launch is None else None
         run = run._replace(stop=min(run.stop, end.stop)) if end else run
         host = within(hosts, call.start if call else run.launch or run.start)
-        name = collective((host or run).name)
+        name = collective_name((host or run).name)
         if name in MESSAGES:
             message = within(messages, run.launch or run.start)
             fields = {"bytes": message.bytes if message else 0}
@@ -266,7 +266,7 @@ def _operator(name: str) -> str:
     return "backward" if name.startswith("autograd::") else name.rpartition("::")[2]
 
 
-def collective(name: str) -> str:
+def collective_name(name: str) -> str:
     """Return "all_reduce" for "c10d::allreduce_" and "ncclDevKernel_AllReduce"."""
     bare = re.sub("^(c10d::|gloo:|ncclDevKernel_|ncclKernel_)", "", name)
     bare = bare.strip("_").lower()
@@ -274,4 +274,4 @@ def collective(name: str) -> str:
 
 
 def _is_collective(op: Op) -> bool:
-    return op.name.startswith("gloo:") and collective(op.name) not in MESSAGES
+    return op.name.startswith("gloo:") and collective_name(op.name) not in MESSAGES

@@ -121,7 +121,7 @@ class Recording:
         ops = list(profiler.read_ops(events, cuda=self.cuda))
         spans = self.phases + profiler.noted_phases(op for op in ops if op.note)
         now = self.cut[1] if self.cut else self.until
-        calls = flight_recorder.read(flight_recorder.entries())
+        calls = flight_recorder.read_calls(flight_recorder.entries())
         calls = [call for call in calls if self.since <= call.start <= now]
         # DDP's backward returns when its all-reduces have ended
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
@@ -206,7 +206,7 @@ def _settle():
     """
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
-        calls = flight_recorder.read(flight_recorder.entries())
+        calls = flight_recorder.read_calls(flight_recorder.entries())
         if all(call.done for call in calls if call.backend == "gloo"):
             return
         time.sleep(0)  # lets them have the core

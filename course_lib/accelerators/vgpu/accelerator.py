@@ -48,7 +48,7 @@ _FACTORIES = (
 )
 
 
-def serve(api) -> None:
+def patch_accelerator(api) -> None:
     """Let `torch.accelerator` and `x.to("vgpu")` know the devices and the current one.
 
     PyTorch asks a backend in Python for neither: it takes device 0 and one stream.

@@ -196,14 +196,14 @@ def _backward(grad, query, key, value, bias, wanted, out, sums, *rest, scale=Non
     return *slopes, bias_grad if bias_grad is None else bias_grad.to(bias.dtype)
 
 
-def install(kernels: torch.library.Library) -> None:
+def register_attention(kernels: torch.library.Library) -> None:
     """Register the operators of one kernel for the CPU's tensors, and their choice."""
     kernels.impl("scaled_dot_product_attention", attention, "AutogradPrivateUse1")
-    register(kernels, "CPU")
+    register_kernels(kernels, "CPU")
     SPECIAL[aten.scaled_dot_product_attention] = _without_autograd
 
 
-def register(kernels: torch.library.Library, key: str) -> None:
+def register_kernels(kernels: torch.library.Library, key: str) -> None:
     """Register the operators of one kernel for tensors with a dispatch key."""
     # torch has kernels of its own for shapes, and before 2.12 asks whether it may go
     kernels.impl(_FORWARD.__name__, _forward, key, allow_override=True)

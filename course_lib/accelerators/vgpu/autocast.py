@@ -22,7 +22,7 @@ _WIDTHS = [torch.float16, torch.bfloat16, torch.float32]
 _casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
-def serve(library: torch.library.Library) -> None:
+def register_casts(library: torch.library.Library) -> None:
     """Register what autocast does with operators, in a library of "aten"."""
     for name, policy in policies():
         library.impl(name, _outside(_POLICIES[policy], _overload(name)), KEY)

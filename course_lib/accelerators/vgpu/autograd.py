@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from course_lib.accelerators.vgpu.operators import aten, run
+from course_lib.accelerators.vgpu.operators import aten, run_operator
 from course_lib.accelerators.vgpu.tensors import VirtualTensor, wrap
 
 
@@ -142,7 +142,7 @@ def _unchanging(zeros):
 
 
 def _tangent(func, args, kwargs):
-    return _unchanging(run(aten.zeros.default, args, kwargs))
+    return _unchanging(run_operator(aten.zeros.default, args, kwargs))
 
 
 SPECIAL_CASES = {aten._efficientzerotensor: _tangent}

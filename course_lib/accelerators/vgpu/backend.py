@@ -21,7 +21,7 @@ from course_lib.accelerators.vgpu import (
 )
 from course_lib.accelerators.vgpu.api import Api
 from course_lib.accelerators.vgpu.autograd import SPECIAL_CASES, Guard, single_threaded
-from course_lib.accelerators.vgpu.comm import serve
+from course_lib.accelerators.vgpu.comm import replace_copies
 from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.memory_kinds import after_step, before_step
@@ -55,10 +55,12 @@ def install() -> None:
     kernels.impl("is_pinned", pinning.is_pinned, "CPU")
     for key, (name, refuse) in MOVES.items():
         kernels.impl(name, refuse, key)
-    autocast.serve(kernels)
-    attention.install(kernels)
+    autocast.register_casts(kernels)
+    attention.register_attention(kernels)
     _library.extend([fallback, kernels])
-    torch.serialization.register_package(9, lambda storage: None, factories.load)
+    torch.serialization.register_package(
+        9, lambda storage: None, factories.load_storage
+    )
     torch._utils._get_restore_location = factories.restoring(
         torch._utils._get_restore_location
     )
@@ -66,10 +68,10 @@ def install() -> None:
     optimizer._foreach_supported_types.append(VirtualTensor)
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)
-    serve()
-    accelerator.serve(api)
-    lazy.serve()
-    ranks.serve()
+    replace_copies()
+    accelerator.patch_accelerator(api)
+    lazy.move_lazy_modules()
+    ranks.allow_gloo()
     torch.Event, torch.Stream = VirtualEvent, VirtualStream
     torch.Generator = VirtualGenerator
     refuse_what_crashes()

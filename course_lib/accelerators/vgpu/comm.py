@@ -21,7 +21,7 @@ from course_lib.accelerators.virtual import machine
 _BUFFER = 10 * 2**20  # bytes, as on CUDA: small tensors travel together
 
 
-def serve() -> None:
+def replace_copies() -> None:
     """Let `torch.nn.parallel` use these for tensors that are on virtual GPUs."""
     for name, own in (
         ("broadcast", _broadcast),

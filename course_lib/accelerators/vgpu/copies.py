@@ -6,7 +6,13 @@ import torch
 
 from course_lib.accelerators.clock import HOST
 from course_lib.accelerators.vgpu import pinning
-from course_lib.accelerators.vgpu.operators import CPU, TRAITS, charge, place_of, run
+from course_lib.accelerators.vgpu.operators import (
+    CPU,
+    TRAITS,
+    charge,
+    place_of,
+    run_operator,
+)
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
     block_of,
@@ -36,7 +42,7 @@ def _convert(func, args, kwargs):
             charge(TRAITS[func], source, done=(args, kwargs, out), operands=[given])
         else:
             _move(source, target, out.nbytes, waits=not later)
-    return pinning.mark(result) if later else result
+    return pinning.mark_pinned(result) if later else result
 
 
 def _copy(func, args, kwargs):
@@ -72,11 +78,11 @@ def _read(func, args, kwargs):
 
 def _conj(func, args, kwargs):
     # a copy and no view: the bit that PyTorch keeps for a lazy conjugate is not kept
-    return run(aten.conj_physical.default, args, kwargs)
+    return run_operator(aten.conj_physical.default, args, kwargs)
 
 
 def _neg(func, args, kwargs):
-    return run(aten.neg.default, args, kwargs)
+    return run_operator(aten.neg.default, args, kwargs)
 
 
 CROSSINGS = {
@@ -85,5 +91,5 @@ CROSSINGS = {
     aten._to_copy: _convert,
     aten.copy_: _copy,
     aten._local_scalar_dense: _read,
-    aten._pin_memory: pinning.refuse,
+    aten._pin_memory: pinning.refuse_pinning,
 }

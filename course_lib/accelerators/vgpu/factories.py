@@ -7,8 +7,13 @@ from functools import partial, wraps
 
 import torch
 
-from course_lib.accelerators.vgpu.operators import CPU, aten, place_of, run
-from course_lib.accelerators.vgpu.tensors import block_of, refuse, storage_of, wrap
+from course_lib.accelerators.vgpu.operators import CPU, aten, place_of, run_operator
+from course_lib.accelerators.vgpu.tensors import (
+    block_of,
+    raise_out_of_memory,
+    storage_of,
+    wrap,
+)
 from course_lib.accelerators.virtual import machine
 
 
@@ -29,7 +34,7 @@ def _new(make, size, *, dtype, device):
     count = dtype.itemsize * math.prod(size)
     with machine.lock:
         if not machine.fits(place, count):
-            refuse(place, count)
+            raise_out_of_memory(place, count)
     elem = make(dtype=dtype, device=CPU)
     with machine.lock:
         return wrap(elem, block_of(storage_of(elem), place))
@@ -37,13 +42,13 @@ def _new(make, size, *, dtype, device):
 
 def copy_from(source, target, non_blocking=False):
     """Make a copy that PyTorch asks for, as in `torch.tensor(..., device=...)`."""
-    run(aten.copy_.default, (target, source, non_blocking), {})
+    run_operator(aten.copy_.default, (target, source, non_blocking), {})
     return target
 
 
 def factory(func, *args, **kwargs):
     """Run any other operator that is asked for a tensor on a virtual GPU."""
-    return run(func, args, kwargs)
+    return run_operator(func, args, kwargs)
 
 
 class _Storage(torch.UntypedStorage):
@@ -55,7 +60,7 @@ class _Storage(torch.UntypedStorage):
         return self.target
 
 
-def load(storage, location):
+def load_storage(storage, location):
     """Do what torch.load does with `map_location="vgpu:1"`."""
     if not location.startswith("vgpu"):
         return None

@@ -11,7 +11,7 @@ _Lazy = parameter.UninitializedTensorMixin
 _materialize = _Lazy.materialize
 
 
-def serve() -> None:
+def move_lazy_modules() -> None:
     """Let lazy parameters and buffers become tensors of virtual GPUs."""
     _Lazy.to, _Lazy.materialize = _to, materialize
     _Lazy._allowed_methods += [torch.Tensor.to, torch.Tensor.vgpu]  # both are new

@@ -74,7 +74,7 @@ _PICKS = {"embedding", "index", "index_select", "gather", "_unsafe_index"}
 _PLAIN = {int, float, bool, type(None), torch.dtype}
 
 
-def run(func, args, kwargs):
+def run_operator(func, args, kwargs):
     """Run one operator on the CPU's tensors and charge the device for it."""
     traits = TRAITS.get(func) or TRAITS.setdefault(func, Traits(func))
     if traits.special is not None:
@@ -262,4 +262,4 @@ def place_of(device):
     return machine.place(device.index) if device.type == "vgpu" else None
 
 
-VirtualTensor.run = staticmethod(run)
+VirtualTensor.run = staticmethod(run_operator)

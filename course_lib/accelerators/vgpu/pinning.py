@@ -9,7 +9,7 @@ not (https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html).
 from __future__ import annotations
 
 
-def mark(tensor):
+def mark_pinned(tensor):
     """Let the memory of a tensor of the CPU count as pinned, and return it."""
     # PyTorch keeps the Python object of a storage as long as the storage itself
     tensor.untyped_storage().pinned = True
@@ -18,7 +18,7 @@ def mark(tensor):
 
 def pin(tensor, device=None):
     """Return a copy that counts as pinned."""
-    return mark(tensor.clone())
+    return mark_pinned(tensor.clone())
 
 
 def is_pinned(tensor, device=None) -> bool:
@@ -26,7 +26,7 @@ def is_pinned(tensor, device=None) -> bool:
     return getattr(tensor.untyped_storage(), "pinned", False)
 
 
-def refuse(func, args, kwargs):
+def refuse_pinning(func, args, kwargs):
     """Raise what CUDA says of its own tensors."""
     raise RuntimeError(
         f"cannot pin a tensor of {args[0].device}: only tensors of the CPU can be"

@@ -13,7 +13,7 @@ from course_lib.accelerators.virtual import machine
 _RANDOM = ("torch.distributed.tensor", "_random")
 
 
-def serve() -> None:
+def allow_gloo() -> None:
     """Let `torch.distributed` take gloo for virtual GPUs."""
     if not dist.is_available():
         return

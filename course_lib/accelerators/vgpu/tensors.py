@@ -149,11 +149,11 @@ def key_of(storage):
 def block_of(storage, place):
     """Return new memory on the device for a storage of the CPU."""
     count = storage.nbytes()
-    allocation = machine.take(place, count) or refuse(place, count)
+    allocation = machine.take(place, count) or raise_out_of_memory(place, count)
     return Block(place, allocation, key_of(storage))
 
 
-def refuse(place, count):
+def raise_out_of_memory(place, count):
     """Raise what CUDA raises when `count` bytes do not fit."""
     mark_unfinished()
     raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))

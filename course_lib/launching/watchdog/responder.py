@@ -126,7 +126,7 @@ def _encoded(stacks, calls):
 
 
 def _calls():
-    calls = flight_recorder.read(flight_recorder.entries())
+    calls = flight_recorder.read_calls(flight_recorder.entries())
     return flight_recorder.newest(calls)
 
 
