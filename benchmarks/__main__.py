@@ -67,9 +67,7 @@ def _options(arguments):
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
     parser.add_argument("--rounds", type=_rounds, help="how often each is measured")
     parser.add_argument(
-        "--save",
-        action="store_true",
-        help="write benchmarks/NAME.md and its numbers",
+        "--save", action="store_true", help="write benchmarks/NAME.md and its numbers"
     )
     options = parser.parse_args(arguments)
     for name in options.names:

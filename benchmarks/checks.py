@@ -33,13 +33,7 @@ from course_lib.authoring.code import plain
 from course_lib.exercises import attempt, fingerprints, folders
 from course_lib.exercises.checking import exercises
 from tests import answers
-from tests.checking import (
-    answer_cell,
-    cells,
-    check_cell,
-    notebook_of,
-    outcome,
-)
+from tests.checking import answer_cell, cells, check_cell, notebook_of, outcome
 from tests.kernels import Kernel, error
 
 KEPT = report.ROOT / "benchmarks/checks.json"

@@ -21,8 +21,6 @@ _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 class Device:
     """One virtual device: its index, its memory, its speed."""
 
-    __slots__ = ("account", "gpu", "index", "name")
-
     def __init__(self, index: int):
         self.index, self.name = index, f"vgpu:{index}"
         self.account = Account(0)

@@ -20,8 +20,8 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 def explore(function, *, units: dict | None = None, **options) -> None:
     """Make sliders for the arguments of `function`, which draws or prints.
 
-    `options` has for each argument a list, `(least, most)`, `(least, most, step)`, or a
-    widget of ipywidgets; the function's own default comes first. `units` are shown:
+    `options` has for each argument a list, `(least, most)` or `(least, most, step)`;
+    the function's own default comes first. `units` are shown:
     `cl.explore(show, units={"cap": "MiB"}, cap=[1, 5, 10, 25])`. While the function
     runs the old figure stays; if it fails, a sentence says why.
 
@@ -43,18 +43,16 @@ def explore(function, *, units: dict | None = None, **options) -> None:
 
 def _slider(function, name, choices):
     """Make the widget of one argument, at the function's own default if it has one."""
-    if not isinstance(choices, ipywidgets.Widget):
-        try:
-            choices = _of_choices(choices, _default(function, name))
-        except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"explore() cannot make a slider of {name}={choices!r:.60}: {error}"
-            ) from None
-    if hasattr(choices, "continuous_update"):
-        choices.continuous_update = False
-    choices.style.description_width = "initial"
-    choices.layout.width = "32em"
-    return choices
+    try:
+        slider = _of_choices(choices, _default(function, name))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"explore() cannot make a slider of {name}={choices!r:.60}: {error}"
+        ) from None
+    slider.continuous_update = False
+    slider.style.description_width = "initial"
+    slider.layout.width = "32em"
+    return slider
 
 
 def _of_choices(choices, default):
@@ -101,11 +99,11 @@ class _Panel:
         box = ipywidgets.VBox([*sliders, self.line, self.figure, names()])
         box.add_class("course-explore")
         # where there are no widgets, the first figure
-        bundle = {"text/plain": "Run this cell to get its sliders."}
+        note = "Run this cell to get its sliders."
         page = "".join(map(_as_html, outputs))
-        note = f'<span style="{_SMALL}">Run this cell to get its sliders.</span>'
-        bundle |= {
-            "text/html": f"{note}<br>{page}",
+        bundle = {
+            "text/plain": note,
+            "text/html": f'<span style="{_SMALL}">{note}</span><br>{page}',
             _VIEW: box._repr_mimebundle_()[_VIEW],
         }
         display(bundle, raw=True)

@@ -13,34 +13,12 @@ from course_lib.text import listed, many
 
 # two-sided 95 % of Student's t by degrees of freedom; beyond the last about 1.96
 # (scipy has them too, but takes more than half a second to import)
+# fmt: off
 _T = (
-    12.71,
-    4.30,
-    3.18,
-    2.78,
-    2.57,
-    2.45,
-    2.36,
-    2.31,
-    2.26,
-    2.23,
-    2.20,
-    2.18,
-    2.16,
-    2.14,
-    2.13,
-    2.12,
-    2.11,
-    2.10,
-    2.09,
-    2.09,
-    2.08,
-    2.07,
-    2.07,
-    2.06,
-    2.06,
-    2.06,
+    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16,
+    2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06,
 )
+# fmt: on
 _LETTERS = 68  # of the names below the bars
 
 

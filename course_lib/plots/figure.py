@@ -14,6 +14,8 @@ from matplotlib.transforms import ScaledTranslation
 WIDTH = 6.4  # in
 _ROOM = 400  # points beside the axis of y
 ACROSS = 6.1  # in, what margins leave of it
+CENTRED = {"ha": "center", "va": "center_baseline"}
+GREY = "#e0e0e0"  # of what belongs to nobody
 NUMBERS = "{x:,.10g}"  # on axes: plain, thousands with commas
 # in a dark theme a soft grey in place of white: JupyterLab's own background, thinned
 _SURFACE = (

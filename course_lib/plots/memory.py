@@ -108,9 +108,9 @@ def _stack(ax, row, counts, *, scale):
         style = {"color": color, "edgecolor": outline, "linewidth": 0.8, "label": kind}
         ax.barh(row, width, 0.66, left=left, **style)
         if figure.text_width(size(count)) + 6 <= width * wide:
-            place = {"ha": "center", "va": "center_baseline", "clip_on": True}
             middle = left + width / 2, row
-            ax.text(*middle, size(count), color=text_color(color), **place)
+            style = figure.CENTRED | {"clip_on": True, "color": text_color(color)}
+            ax.text(*middle, size(count), **style)
         left += width
 
 

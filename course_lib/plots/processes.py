@@ -9,11 +9,9 @@ from course_lib.plots import figure
 from course_lib.text import listed
 
 _SHARED = "shared"
-_GREY = "#e0e0e0"  # memory that belongs to no process alone
 _CELL = 0.4  # in, one number of a tensor
 _ROW = 0.8  # in, one process
 _LABEL = 0.75  # in, its name
-_CENTRED = {"ha": "center", "va": "center_baseline"}
 
 
 @figure.styled
@@ -57,7 +55,7 @@ def _common(ax, left, name, *, numbers):
     for row in range(len(numbers)):
         ends = [left - 0.78, left - 0.03], [_ROW * (row + 0.62), middle]
         ax.plot(*ends, color=rank_color(row), linewidth=2, label=f"row {row}")
-    _cells(ax, (left, middle - _CELL / 2), numbers[0], color=_GREY)
+    _cells(ax, (left, middle - _CELL / 2), numbers[0], color=figure.GREY)
     place = left, middle - _CELL / 2 - 0.06
     ax.text(*place, f"{name}: one piece of memory", va="bottom", color="#555555")
 
@@ -68,7 +66,7 @@ def _cells(ax, corner, numbers, *, color):
         style = {"facecolor": color, "edgecolor": edge(color), "linewidth": 1.5}
         ax.add_patch(Rectangle((x + i * _CELL, y), _CELL, _CELL, **style))
         middle = x + (i + 0.5) * _CELL, y + _CELL / 2
-        ax.text(*middle, f"{number:g}", color=text_color(color), **_CENTRED)
+        ax.text(*middle, f"{number:g}", color=text_color(color), **figure.CENTRED)
 
 
 def _kind(name):

@@ -11,8 +11,6 @@ from course_lib.text import extent, listed, many, rank_name, rank_noun
 
 _FEW = 100  # samples up to which cells are drawn apart
 _MOST = 2_000_000  # samples
-_GREY = "#e0e0e0"
-_CENTRED = {"ha": "center", "va": "center_baseline"}
 
 
 @figure.styled
@@ -80,7 +78,7 @@ def _indices(rank, given):
 def _fill(ax, counts, *, row, color):
     """One pixel per sample: coloured where held, grey where no rank holds it."""
     pixels = np.full((1, counts.shape[1], 3), 255, np.uint8)
-    pixels[0, counts.sum(0) == 0] = list(bytes.fromhex(_GREY[1:]))
+    pixels[0, counts.sum(0) == 0] = list(bytes.fromhex(figure.GREY[1:]))
     pixels[0, counts[row] > 0] = list(bytes.fromhex(color[1:]))
     way = "nearest" if counts.shape[1] <= _FEW else "antialiased"
     place = (-0.5, counts.shape[1] - 0.5, row + 0.43, row - 0.43)
@@ -120,7 +118,7 @@ def _number(ax, counts, colors):
         return
     for row, sample in np.argwhere(counts):
         color = text_color(colors[row])
-        ax.text(sample, row, str(sample), color=color, **_CENTRED)
+        ax.text(sample, row, str(sample), color=color, **figure.CENTRED)
 
 
 def _sample_captions(counts, names):

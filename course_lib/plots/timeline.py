@@ -21,13 +21,7 @@ def plot_timeline(trace, *, ax=None):
 
     `trace` holds events in seconds; the axis starts at its first event.
     """
-    if trace is None:
-        raise UsageError("there is no trace to draw: launch with trace=True")
-    if not trace.events:
-        raise UsageError(
-            "the trace holds no events: the ranks did nothing with tensors while it was"
-            " recorded, or the window that was chosen is empty"
-        )
+    require_events(trace)
     names = [rank_name(rank) for rank in trace.ranks]
     roles = _roles({role(event.kind, event.name) for event in trace.events})
     extra = 1.7 if len(roles) > 5 else 1.5
@@ -43,6 +37,18 @@ def plot_timeline(trace, *, ax=None):
     figure.finish(ax, title, source=trace.source, alt=alt, below=36)
     _bars(ax, trace, scale)
     return ax
+
+
+def require_events(trace: Trace | None, named="") -> Trace:
+    """Return a trace, or raise where it is empty; `named` stands before the reason."""
+    if trace is None:
+        raise UsageError(f"{named}there is no trace to draw: launch with trace=True")
+    if not trace.events:
+        raise UsageError(
+            f"{named}the trace holds no events: the ranks did nothing with tensors"
+            " while it was recorded, or the window that was chosen is empty"
+        )
+    return trace
 
 
 def _length(trace):
@@ -92,7 +98,7 @@ def _bars(ax, trace, scale):
     if lane * high < 12:
         return
     alone = ~_overlapped(top, left, right)
-    style = {"ha": "center", "va": "center_baseline", "clip_on": True}
+    style = figure.CENTRED | {"clip_on": True}
     for i in np.flatnonzero(alone & (width * wide > 8)):
         text = _fitting(events[i].name, width[i] * wide)
         middle = left[i] + width[i] / 2, top[i] + lane / 2

@@ -85,7 +85,7 @@ def _shade(ax, cells, count):
     image = ax.imshow(totals, cmap=_SHADES, norm=norm, aspect="auto")
     # nothing goes to oneself
     own = np.ma.masked_equal(np.eye(count), 0)
-    ax.imshow(own, cmap=ListedColormap(["#e0e0e0"]), aspect="auto")
+    ax.imshow(own, cmap=ListedColormap([figure.GREY]), aspect="auto")
     edges = np.arange(count + 1) - 0.5
     ax.hlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)
     ax.vlines(edges, -0.5, count - 0.5, color="#bbbbbb", linewidth=0.8)

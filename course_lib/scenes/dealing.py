@@ -40,11 +40,7 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
 def _moments(*, samples, ranks, shuffle, drop_last):
     samplers = [
         DistributedSampler(
-            range(samples),
-            ranks,
-            rank,
-            shuffle=shuffle,
-            drop_last=drop_last,
+            range(samples), ranks, rank, shuffle=shuffle, drop_last=drop_last
         )
         for rank in range(ranks)
     ]

@@ -5,13 +5,7 @@ import textwrap
 from html import escape
 from importlib import resources
 
-from course_lib.colors import (
-    MEMORY_COLORS,
-    RANK_COLORS,
-    ROLE_COLORS,
-    edge,
-    text_color,
-)
+from course_lib.colors import MEMORY_COLORS, RANK_COLORS, ROLE_COLORS, edge, text_color
 from course_lib.scenes.items import label
 
 _THIN = 1.2  # so that an event of no length is seen

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from course_lib.colors import ROLE_COLORS
 from course_lib.errors import UsageError
-from course_lib.plots.timeline import captions
+from course_lib.plots.timeline import captions, require_events
 from course_lib.scenes.items import TIMED, Axis, Item, Moment, cut, label
 from course_lib.scenes.scene import LARGEST, WIDTH, Scene, unlimited
 from course_lib.scenes.svg import class_name
@@ -79,13 +79,7 @@ def _shifted(run, name):
         if isinstance(getattr(run, "trace", None), Trace):
             hint = ": give its `.trace`"
         raise UsageError(f"{named}expected a trace, found {found}{hint}")
-    if run is None:
-        raise UsageError(f"{named}there is no trace to draw: launch with trace=True")
-    if not len(run):
-        raise UsageError(
-            f"{named}the trace holds no events: the ranks did nothing with tensors"
-            " while it was recorded, or the window that was chosen is empty"
-        )
+    run = require_events(run, named)
     for event in run:
         if not (math.isfinite(event.start) and math.isfinite(event.stop)):
             who, when = rank_name(event.rank), f"{event.start} to {event.stop}"

@@ -17,35 +17,19 @@ from course_lib.accelerators.vgpu.streams import VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 from course_lib.accelerators.virtual import machine
 
+# fmt: off
 _SHARED = (
-    "is_available",
-    "device_count",
-    "set_stream",
-    "current_stream",
-    "synchronize",
-    "empty_cache",
-    "empty_host_cache",
-    "memory_stats",
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "reset_peak_memory_stats",
-    "reset_accumulated_memory_stats",
+    "is_available", "device_count", "set_stream", "current_stream", "synchronize",
+    "empty_cache", "empty_host_cache", "memory_stats", "memory_allocated",
+    "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+    "reset_peak_memory_stats", "reset_accumulated_memory_stats",
 )
-
 # those that PyTorch cannot ask for pinned memory, and that programs do
 _FACTORIES = (
-    "empty",
-    "full",
-    "ones",
-    "rand",
-    "randn",
-    "tensor",
-    "zeros",
-    "empty_like",
-    "zeros_like",
+    "empty", "full", "ones", "rand", "randn", "tensor", "zeros",
+    "empty_like", "zeros_like",
 )
+# fmt: on
 
 
 def patch_accelerator(api) -> None:

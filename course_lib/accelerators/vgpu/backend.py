@@ -26,11 +26,7 @@ from course_lib.accelerators.vgpu.copies import CROSSINGS
 from course_lib.accelerators.vgpu.generators import VirtualGenerator
 from course_lib.accelerators.vgpu.memory_kinds import after_step, before_step
 from course_lib.accelerators.vgpu.operators import SPECIAL
-from course_lib.accelerators.vgpu.refusals import (
-    MOVES,
-    REFUSED,
-    refuse_what_crashes,
-)
+from course_lib.accelerators.vgpu.refusals import MOVES, REFUSED, refuse_what_crashes
 from course_lib.accelerators.vgpu.streams import VirtualEvent, VirtualStream
 from course_lib.accelerators.vgpu.tensors import VirtualTensor
 

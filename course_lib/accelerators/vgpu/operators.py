@@ -25,18 +25,6 @@ CPU = torch.device("cpu")
 class Traits:
     """What is to be known of an operator before it runs; found once."""
 
-    __slots__ = (
-        "flops",
-        "free",
-        "mixes",
-        "picks",
-        "reshapes",
-        "special",
-        "switch",
-        "waits",
-        "writes",
-    )
-
     def __init__(self, func):
         packet, tags = func.overloadpacket, func.tags
         name = packet.__name__
