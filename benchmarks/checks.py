@@ -76,7 +76,7 @@ def digest(exercise: str) -> str:
     """
     parts = [
         report.digest([f"course_lib/exercises/{folders.folder_name(exercise)}/*.py"]),
-        {name: [*section] for name, section in folders.texts(exercise).items()},
+        {name: list(section) for name, section in folders.texts(exercise).items()},
         [{**row, "hint": ""} for row in fingerprints.known(exercise)],
         sorted((one.id, _code(one.source)) for one in _stored(exercise)),
         {name: _code(row["source"]) for name, row in _unseen(exercise)},

@@ -61,7 +61,7 @@ def _seconds(count, twice):
     start = time.perf_counter()
     results = launch(talk, count, world_size=2, twice=twice)
     if twice:
-        assert len(meter.join_ranks([*results]).messages) == count
+        assert len(meter.join_ranks(list(results)).messages) == count
     assert len(results.meter.messages) == count
     return time.perf_counter() - start
 

@@ -149,7 +149,7 @@ def _row(name, quiet, loaded):
 def _share(answers, kind):
     """As `19 of 20`, marked where that is below the goal."""
     right = sum(quiet for quiet, _ in answers)
-    below = ", BELOW" * (100 * right < GOALS[kind] * len(answers))
+    below = ", BELOW" if 100 * right < GOALS[kind] * len(answers) else ""
     return f"{right} of {len(answers)}{below}"
 
 

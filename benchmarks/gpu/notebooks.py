@@ -24,7 +24,7 @@ _CELL = 60  # seconds that a cell may take
 def main(out: str) -> None:
     """Run them, several at once, those that show most of a GPU first."""
     findings = Findings(out, "notebooks")
-    paths = [*sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
     paths += sorted((ROOT / "solutions").glob("*.ipynb"))
     if not torch.cuda.device_count():
         print("no GPU here: the first lesson alone, to see that it runs")
@@ -70,10 +70,10 @@ def execute(path: Path):
     for number, cell in enumerate(notebook.cells):
         outputs = cell.get("outputs", [])
         for output in outputs:
-            expected = "raises-exception" in cell.metadata.get("tags", [])
             if output.output_type == "error":
-                text = f"{output.ename}: {output.evalue}"[:1500]
-                found["errors"][f"[{number}]{' expected' * expected}"] = text
+                expected = "raises-exception" in cell.metadata.get("tags", [])
+                name = f"[{number}] expected" if expected else f"[{number}]"
+                found["errors"][name] = f"{output.ename}: {output.evalue}"[:1500]
         if (now := answer_of(outputs)) != before[cell.id]:
             found["answers"][f"[{number}]"] = [before[cell.id], now]
     return path, notebook, found

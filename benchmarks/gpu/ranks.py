@@ -27,24 +27,20 @@ def main(out: str) -> int:
     if not torch.cuda.device_count():
         print("no GPU here")
         for name, fn, ranks, options in CASES[:2]:  # a rehearsal of the way it goes
-            case(findings, name, (fn, ranks, options))
+            case(findings, name, fn, ranks, **options)
         return 0
     count = torch.cuda.device_count()
     for name, fn, ranks, options in CASES + (of_several(count) if count > 1 else []):
         with findings.attempt(name):
-            case(findings, name, (fn, ranks, options))
+            case(findings, name, fn, ranks, **options)
     if count < 2:
         print("one GPU here: what needs two was not run")
     findings.keep("caller started CUDA", torch.cuda.is_initialized())
     return 0
 
 
-def case(findings, name, what):
+def case(findings, name, fn, ranks, /, *, environ=(), interrupt=None, **options):
     """One launch: its value or its error, its seconds, what it left."""
-    fn, ranks, options = what
-    options = dict(options)
-    environ = options.pop("environ", {})
-    interrupt = options.pop("interrupt", None)
     os.environ.update(environ)
     if interrupt:
         # as the kernel is interrupted: the main thread gets a signal
@@ -136,11 +132,8 @@ def network():
 
 def trained(rank, world_size, backend):
     """Five steps of DDP; the weights' sum. With gloo all ranks share one GPU."""
-    index = rank % torch.cuda.device_count()
-    device = torch.device("cuda", index)
-    torch.cuda.set_device(device)
-    dist.init_process_group(backend)
-    model = DDP(network().to(device), device_ids=[index])
+    device = sharing.join(rank, backend)
+    model = DDP(network().to(device), device_ids=[device.index])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(5):
         x = torch.randn(256, 64, device=device)
@@ -178,9 +171,9 @@ def one_collective(rank, world_size, name):
         return torch.cat(parts).tolist()
     elif name == "isend and irecv":
         own = torch.empty(4, device="cuda")
-        swap = (dist.P2POp(dist.isend, ones, 1 - rank),)
-        swap += (dist.P2POp(dist.irecv, own, 1 - rank),)
-        for work in dist.batch_isend_irecv(list(swap)):
+        swap = [(dist.isend, ones), (dist.irecv, own)]
+        swap = [dist.P2POp(call, tensor, 1 - rank) for call, tensor in swap]
+        for work in dist.batch_isend_irecv(swap):
             work.wait()
         return own.tolist()
     elif name == "send":
@@ -192,10 +185,8 @@ def one_collective(rank, world_size, name):
 
 def between_gpus(rank, world_size, name):
     """What nccl does between two GPUs, with sizes that match or do not."""
-    device = torch.device("cuda", rank)
-    torch.cuda.set_device(device)
-    limit = timedelta(seconds=10)
-    dist.init_process_group("nccl", device_id=device, timeout=limit)
+    device, limit = torch.device("cuda", rank), timedelta(seconds=10)
+    sharing.join(rank, "nccl", device_id=device, timeout=limit)
     ones = torch.ones(4 + 2 * (rank and name == "unlike sizes"), device=device)
     if name == "send":
         (dist.send if rank == 0 else dist.recv)(ones, 1 - rank)
@@ -215,9 +206,7 @@ def between_gpus(rank, world_size, name):
 
 def two_on_one(rank, world_size):
     """nccl refuses two ranks on one GPU: in which words?"""
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl")
-    ones = torch.ones(1, device="cuda")
+    ones = torch.ones(1, device=sharing.join(0, "nccl"))
     dist.all_reduce(ones)
     return ones.item()
 
@@ -293,9 +282,8 @@ def missing_gpu(rank, world_size):
 
 def watched(rank, world_size):
     """nccl's watchdog: the GPU is busy for longer than the group's limit."""
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl", timeout=timedelta(seconds=3))
-    ones = torch.ones(2**20, device="cuda")
+    device = sharing.join(0, "nccl", timeout=timedelta(seconds=3))
+    ones = torch.ones(2**20, device=device)
     dist.all_reduce(ones)
     torch.cuda.synchronize()
     torch.cuda._sleep(30_000_000_000)

@@ -17,12 +17,14 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+from course_lib.text import many
 
-def join(rank: int, backend: str) -> torch.device:
-    """Join the group; the GPU of the rank comes back."""
+
+def join(rank: int, backend: str, **options) -> torch.device:
+    """Join the group, and return the GPU of the rank."""
     device = torch.device("cuda", rank % torch.cuda.device_count())
     torch.cuda.set_device(device)
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, **options)
     return device
 
 
@@ -129,7 +131,7 @@ def cases() -> list:
     found = []
     for ranks, backend in ((1, "nccl"), (2, "gloo")):
         how = {"backend": backend, "timeout": 40}
-        label = f"{backend}, {ranks} rank{'s' * (ranks > 1)}"
+        label = f"{backend}, {many(ranks, 'rank')}"
         folder = tempfile.mkdtemp()
         rows = [
             ("FSDP2", fsdp2, {}),

@@ -328,7 +328,8 @@ def networks(findings, device):
             if recompute and (precision, name) not in RECOMPUTED:
                 continue
             label = f"{name} {shape[0]}x{shape[1]} {precision}"
-            label += " recomputed" * recompute
+            if recompute:
+                label += " recomputed"
             with findings.attempt(label):
                 row = network(name, shape, (precision, recompute, device))
                 findings.keep(label, row)

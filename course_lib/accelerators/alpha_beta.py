@@ -267,12 +267,13 @@ def fit(sizes: Iterable, seconds: Iterable, *, world_size: int = 2) -> Fit:
 
 def _points(sizes, seconds):
     """Pairs of bytes and median seconds, in order of bytes."""
-    sizes, seconds, times = list(sizes), list(map(float, seconds)), {}
+    sizes, seconds = list(sizes), list(map(float, seconds))
     if len(sizes) != len(seconds):
         raise UsageError(
             f"cannot fit α and β to {many(len(sizes), 'size')} and"
             f" {many(len(seconds), 'time')}: give one time for each size."
         )
+    times = {}
     for count, time in zip(sizes, seconds):
         if not 0 < time < math.inf:
             raise UsageError(

@@ -181,7 +181,7 @@ def _row(name, y, *, gradients, turn, value):
         place = _x(number, name), y, _CARD, _HIGH
         role = "gradients" if number < turn else "card"
         tip = f"{name}, micro-batch {number + 1}: {gradient:+.4g}"
-        yield Item(f"{name} {number}", *place, role, text * (len(text) < 7), tip)
+        yield Item(f"{name} {number}", *place, role, text if len(text) < 7 else "", tip)
     grad, sent = value
     tip = f".grad of {name}: {grad:+.4g}"
     yield Item(f"{name} grad", _GRAD, y, 84, _HIGH, "card", _number(grad, 5), tip)
@@ -203,7 +203,8 @@ def _all_reduces(sharing, turn):
 
 def _x(number, name):
     """Where a micro-batch stands; between those of ranks is room for an all-reduce."""
-    return _LEFT + number * (_PITCH + (_BAR + 2) * (name != "one GPU"))
+    pitch = _PITCH if name == "one GPU" else _PITCH + _BAR + 2
+    return _LEFT + number * pitch
 
 
 def _number(value, decimals=3):

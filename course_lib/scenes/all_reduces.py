@@ -43,7 +43,7 @@ def all_reduces(*, ranks=(8, 4)) -> Scene:
 
     def moments(ranks, messages):
         racers = [Racer(plan, messages == "large") for plan in plans[ranks, messages]]
-        return [*_race(racers, panel)]
+        return list(_race(racers, panel))
 
     return varied(
         moments,
@@ -72,7 +72,7 @@ class Racer(NamedTuple):
         """Return when each round ends: a unit is a round, or the time of a tensor."""
         chunks = (max(len(move.chunks) for move in row) for row in self.plan.rounds)
         times = (Fraction(count, self.plan.chunks) for count in chunks)
-        return [*accumulate(times if self.large else (1 for _ in self.plan.rounds))]
+        return list(accumulate(times if self.large else (1 for _ in self.plan.rounds)))
 
     def done(self, time) -> int:
         """Return how many rounds have ended by then."""
@@ -96,7 +96,7 @@ def _race(racers, panel):
     wide = (WIDTH - LEFT) // len(racers)
     pitch = min(WIDEST, (wide - 8) // racers[0].plan.ranks)
     for time in times:
-        items = [*_lines(panel)]
+        items = list(_lines(panel))
         for number, (racer, row) in enumerate(zip(racers, steps)):
             name, left = f"{number} ", LEFT + wide * number
             place = panel._replace(left=left, pitch=pitch, name=name)

@@ -136,7 +136,7 @@ def _moments(step, end):
             yield Moment(_coming(step, come, number), items)
         items = _items(step, end, come=come, left=number + 1)
         yield Moment(_leaving(step, come, number), items)
-    items = [*_items(step, end, come=come, left=number + 1, over=True)]
+    items = list(_items(step, end, come=come, left=number + 1, over=True))
     yield Moment(_last(step), [*items, *_sums(step, end)])
 
 
@@ -240,11 +240,12 @@ def _filling(step, come, number):
 
 def _sums(step, end):
     """Yield what backward hides, what it does not, and the buckets side by side."""
-    stop, gap, after = step.ready[-1], 0.01 * end, step.end - step.ready[-1]
-    texts = f"hidden {step.hidden:.1f} ms", f"not hidden {after:.1f} ms"
+    stop, gap = step.ready[-1], 0.01 * end
     yield Item("stop", stop, 4, 0, _TICKS - 4, "timed limit line")
-    yield Item("hidden", stop - gap, _SUM, 0, 0, "timed label end", texts[0])
-    yield Item("late", stop + gap, _SUM, 0, 0, "timed label", texts[1])
+    hidden = f"hidden {step.hidden:.1f} ms"
+    yield Item("hidden", stop - gap, _SUM, 0, 0, "timed label end", hidden)
+    late = f"not hidden {step.end - stop:.1f} ms"
+    yield Item("late", stop + gap, _SUM, 0, 0, "timed label", late)
     x, scale = _LEFT, _scale(step)
     yield label("bucket", (0, _BUCKET + _HIGH / 2), "buckets")
     for number, message in enumerate(step.messages, 1):

@@ -51,7 +51,7 @@ def collective(*, ranks=4) -> Scene:
     Errors: `UsageError` for less than 1 or more than 8 ranks.
     """
     options: dict[str, list] = {
-        "collective": [*COLLECTIVES],
+        "collective": list(COLLECTIVES),
         "ranks": checked_ranks(ranks),
     }
     schedules = {
@@ -104,7 +104,7 @@ def plays(plan: Schedule):
     }
     for moves in plan.rounds:
         after = _joined(cells, plan.ranks)
-        flights = [*_flights(moves, plan, after)]
+        flights = list(_flights(moves, plan, after))
         yield cells, flights
         for flight in flights:
             if not flight.copied:

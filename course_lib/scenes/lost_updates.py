@@ -89,7 +89,7 @@ def in_order(additions: list[Addition]) -> list[Access]:
         events.remove(event)
         accesses.append(Access(*event[1:], counter))
         counter = accesses[-1].left
-    return [*_with_losses(accesses)]
+    return list(_with_losses(accesses))
 
 
 def _with_losses(accesses):
@@ -134,7 +134,7 @@ def _writer(events, number, accesses):
 
 
 def _additions(events):
-    additions = [*map(_addition, events)]
+    additions = list(map(_addition, events))
     begun = [(addition.process, addition.start) for addition in additions]
     for process, start in begun:
         if begun.count((process, start)) > 1:
@@ -263,11 +263,10 @@ class _Places:
     def _card(self, process, addition, counter):
         """Show what a process has read; else its card lies on the counter."""
         number = self.processes.index(process)
-        if addition is None:
-            place, text, role = self.counter, counter, "card"
-        else:
+        name, place, text, role = f"card {number}", self.counter, counter, "card"
+        if addition is not None:
             place, text, role = self._hand(process), addition.old, f"rank-{number}"
-        return Item(f"card {number}", *place, *_CARD, role, *_number(text))
+        return Item(name, *place, *_CARD, role, *_number(text))
 
     def _arrow(self, access):
         below = self.counter[0] + 22, self.counter[1] + _CARD[1] + 2

@@ -84,7 +84,7 @@ def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
     real_number("capacity", capacity, least=1)
     switches: dict[str, list] = {
         "GPUs": [1, 2, 4],
-        "each holds": [*_HOLDS.values()],
+        "each holds": list(_HOLDS.values()),
         "micro-batch": [max(1, batch // part) for part in (1, 4, 16, 64)],
         "shard optimizer": [False, True],
     }

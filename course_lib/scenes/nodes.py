@@ -30,7 +30,7 @@ class NodeGrid(NamedTuple):
     @property
     def ranks(self) -> list[tuple[int, int]]:
         """Return node rank and local rank of each rank, in order."""
-        return [*product(range(self.nodes), range(self.gpus))]
+        return list(product(range(self.nodes), range(self.gpus)))
 
     def left(self, node) -> float:
         """Return where the GPUs of a node begin."""
@@ -119,8 +119,8 @@ def _two_levels(grid, flat):
     """Inside the nodes, between, inside."""
     sent, each = chunked_ring(grid.nodes).busiest, grid.gpus
     part, whole = tensors_text(sent / each), tensors_text(sent)
-    inside = [*_inside(grid, pairs(chunked_ring(each).rounds[0]))]
-    hops = [*_hops(grid, range(each), range(each))]
+    inside = list(_inside(grid, pairs(chunked_ring(each).rounds[0])))
+    hops = list(_hops(grid, range(each), range(each)))
     yield "On two levels. First inside the nodes, a reduce-scatter.", inside
     title = "Then between the nodes, an all-reduce of each part, by a ring for each "
     title += f"local rank. Each GPU sends {part}."

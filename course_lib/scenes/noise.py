@@ -27,7 +27,7 @@ def noise(gradients) -> Scene:
     """
     rows = _checked(gradients)
     means = _means(rows)
-    plane = _Plane(rows, _directions(rows), shown=torch.cat([*means.values()]))
+    plane = _Plane(rows, _directions(rows), shown=torch.cat(list(means.values())))
     source = f"measured: {len(rows):,} gradients, seed 0; the picture shows two "
     source += f"of their {rows.shape[1]:,} directions, titles measure in all of them"
     return varied(
@@ -68,14 +68,14 @@ def _means(rows):
 
 def _checked(gradients):
     try:
-        rows = torch.stack([*map(_row, gradients)]).detach().double()
+        rows = torch.stack(list(map(_row, gradients))).detach().double()
     except (TypeError, ValueError, RuntimeError):
         rows = torch.empty(0)
     if rows.dim() == 2 and rows.numel() and rows.isfinite().all():
         return rows.cpu()
     raise UsageError(
         "noise() needs gradients of finite numbers, f32[n, parameters]: found "
-        f"{type(gradients).__name__} of shape {[*rows.shape]}"
+        f"{type(gradients).__name__} of shape {list(rows.shape)}"
     )
 
 
@@ -89,7 +89,7 @@ def _row(gradient):
 def _moments(plane, means, size):
     """One for each batch, and before and after them."""
     away = (means[size] - plane.mean).norm(dim=1).tolist()
-    still, dots = [*plane.frame(size)], []
+    still, dots = list(plane.frame(size)), []
     moments = [Moment("The true gradient is the mean over all samples.", still)]
     for number, (point, far) in enumerate(zip(plane.seen(means[size]), away)):
         title = f"Batch {number + 1}: its gradient misses the true one by {_two(far)}."

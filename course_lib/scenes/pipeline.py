@@ -63,7 +63,7 @@ def _options(schedules, p, m):
             f"found {short(schedules)}"
         )
     options = {
-        "schedule": [*schedules],
+        "schedule": list(schedules),
         "p": whole_numbers("p", p, most=_MOST),
         "m": whole_numbers("m", m, most=_MOST),
     }
@@ -107,7 +107,7 @@ def _played(instructions, name, *, p, m):
 
 def _moments(plans, position, *, scale, bottom):
     plan, (name, p, m) = plans[position], position
-    rows = [*_rows(plan, bottom)]
+    rows = list(_rows(plan, bottom))
     if not plan.stretches:
         return [Moment(plan.stuck or f"{name} has no instruction.", rows)]
     moments = [Moment(f"{name}: {many(m, 'micro-batch')}, {many(p, 'device')}.", rows)]

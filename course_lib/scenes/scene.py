@@ -154,7 +154,7 @@ _IMAGE = "display:block;max-width:100%"
 def payload(scene: Scene) -> dict:
     """Return what the script reads: each state once, moments as changes."""
     words, states, ids = _Numbers(), _Numbers(), _Numbers()
-    runs = [[*_changes(moments, states)] for moments in scene.runs.values()]
+    runs = [list(_changes(moments, states)) for moments in scene.runs.values()]
     rows = [
         [ids[item.id], *_numbers(item), *(words[text] for text in item[5:])]
         for item in states

@@ -56,7 +56,7 @@ class Panel(NamedTuple):
             at = self.middle(rank) - self.wide / 2, self.base - high, self.wide, high
             tip = f"rank {rank}: {self.words(amount)}"
             yield Item(f"bar {name}", *at, f"rank-{rank}", "", tip)
-        middles = [*map(self.middle, range(len(step.bill)))]
+        middles = list(map(self.middle, range(len(step.bill))))
         yield from arrows(pairs(step.moves), middles, below, name=self.name)
 
     def blocks(self, steps, number):

@@ -201,7 +201,7 @@ def _parts(bars, length) -> list[tuple[float, float]]:
     for time in sorted({time for bar in each for time in (bar.start, bar.stop)}):
         if min(time - cuts[-1], length - time) >= length / _STOPS:
             cuts.append(time)
-    return [*zip(cuts, [*cuts[1:], length])]
+    return list(zip(cuts, [*cuts[1:], length]))
 
 
 def _cover(time, axis) -> Iterator[Item]:

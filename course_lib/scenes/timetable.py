@@ -79,7 +79,7 @@ def played(instructions, devices: int) -> Timetable:
 
     Errors: `UsageError` for what is no instruction, or stands there twice.
     """
-    instructions = [*map(_checked, instructions)]
+    instructions = list(map(_checked, instructions))
     if len({*instructions}) < len(instructions):
         raise UsageError("an instruction stands twice in this schedule")
     queues = defaultdict(list)

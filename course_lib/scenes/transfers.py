@@ -135,7 +135,7 @@ def moments(rounds, places):
             sent[source] += count
             got[target] += count
         items = [*_devices(places, sent, got), *_moving(rounds, number, places)]
-        items += [*_list(rounds[: number + 1], places)]
+        items += list(_list(rounds[: number + 1], places))
         yield Moment(round_.text, (*items, *_waiting(rounds, number + 1, places)))
     items = [*_devices(places, sent, got), *_list(rounds, places)]
     ways = dict.fromkeys(ends for round_ in rounds for ends in round_.bytes)

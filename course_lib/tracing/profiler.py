@@ -202,7 +202,8 @@ def communication(
     barriers = [host for host in hosts if "monitored" in host.name]
     runs = [op for op in ops if op.name.startswith(RUNS)]
     runs = [run for run in runs if not within(barriers, run.start)] + barriers
-    marks, counts, messages = {}, Counter(), outermost(messages)
+    messages = outermost(messages)
+    marks, counts = {}, Counter()
     numbers = {message: _next(counts, message.name) for message in messages}
     for run, call in _pair(sorted(runs, key=lambda run: run.start), calls, hosts):
         # gloo's thread notes the end after it told the waiting one, which may use the

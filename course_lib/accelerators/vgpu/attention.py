@@ -87,7 +87,9 @@ def _flash(tensors, mask):
 
 def _efficient(tensors, grouped):
     query, _, value = tensors
-    dtypes = [torch.float32, torch.float16] + [torch.bfloat16] * _ampere(query)
+    dtypes = [torch.float32, torch.float16]
+    if _ampere(query):
+        dtypes.append(torch.bfloat16)
     wide = (t.shape[3] * t.itemsize % 16 == 0 for t in (query, value))
     return (
         torch.backends.cuda.mem_efficient_sdp_enabled()
