@@ -234,9 +234,8 @@ class Fit:
             (size(count), duration(time), duration(self._model(count)), _percent(error))
             for (count, time), error in zip(self.points, self.residuals)
         )
-        return number_table(
-            ("measured", "α and β", "error"), rows, caption=self._title()
-        )
+        heads = ("measured", "α and β", "error")
+        return number_table(heads, rows, caption=self._title())
 
 
 def _percent(share):

@@ -57,11 +57,12 @@ class Clock:
         if len(ends) == 1 and wait:
             self.host = stop
         if self.launches is not None:
-            first, last = (
-                "cpu" if i == HOST else self.names[i] for i in (source, target)
-            )
+            first, last = map(self._name, (source, target))
             transfer = Transfer(name, first, last, bytes, start, stop)
             self.launches.transfers.append(transfer)
+
+    def _name(self, index):
+        return "cpu" if index == HOST else self.names[index]
 
     def wait(self, index: int | None = None) -> float:
         """Let the host wait for one device or all, and return its time in seconds."""

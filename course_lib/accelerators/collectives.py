@@ -176,9 +176,8 @@ def _packed(moves):
     for move in moves:
         source, target, [chunk] = move.source, move.target, move.chunks
         first = max(ready[source, chunk], ready[target, chunk])
-        at = next(
-            n for n in count(first) if not {(n, source, 0), (n, target, 1)} & busy
-        )
+        free = (n for n in count(first) if not {(n, source, 0), (n, target, 1)} & busy)
+        at = next(free)
         busy |= {(at, source, 0), (at, target, 1)}
         ready[target, chunk] = at + 1
         rounds.setdefault(at, []).append(move)

@@ -133,11 +133,10 @@ def _beside_gpus(text, gpus, ranks):
 
 
 def _shared(gpus, ranks):
-    there = (
-        f"there {'is' if gpus == 1 else 'are'} {many(gpus, 'GPU')} for {ranks} ranks"
-    )
+    are = "is" if gpus == 1 else "are"
     return (
-        f"nccl needs a GPU for each rank, and {there}: world_size={gpus}, or"
+        f"nccl needs a GPU for each rank, and there {are} {many(gpus, 'GPU')} for"
+        f" {ranks} ranks: world_size={gpus}, or"
         ' init_process_group("gloo"), whose ranks may share a GPU.'
     )
 

@@ -100,10 +100,9 @@ def _shared_memory():
 
 def _openmpi(text):
     version = next(iter(re.findall(r"Open MPI\) (\S+)", text)), "")
-    cost = "cells with mpirun cannot run"
-    return _unless(
-        version, Finding("OpenMPI", version, cost, install_command("OpenMPI"))
-    )
+    remedy = install_command("OpenMPI")
+    lack = Finding("OpenMPI", version, "cells with mpirun cannot run", remedy)
+    return _unless(version, lack)
 
 
 def _bwrap():

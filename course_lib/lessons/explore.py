@@ -27,9 +27,7 @@ def explore(function, *, units: dict | None = None, **options) -> None:
 
     Errors: `UsageError` if there is nothing to choose; what the first call raises.
     """
-    sliders = {
-        name: _slider(function, name, choices) for name, choices in options.items()
-    }
+    sliders = {name: _slider(function, name, options[name]) for name in options}
     if not sliders:
         raise UsageError("explore() needs an argument to vary, as in cap=[1, 5, 10]")
     for name, slider in sliders.items():
@@ -164,6 +162,5 @@ def _as_html(output):
     if output["output_type"] == "stream":
         return f"<pre>{html.escape(output['text'])}</pre>"
     data = output["data"]
-    return (
-        data.get("text/html") or f"<pre>{html.escape(data.get('text/plain', ''))}</pre>"
-    )
+    text = html.escape(data.get("text/plain", ""))
+    return data.get("text/html") or f"<pre>{text}</pre>"

@@ -88,9 +88,8 @@ def _read(label, curve, estimator):
             " target is on the validation set measures nothing of the other one.)"
         )
     x, rows = zip(*known, strict=True)
-    return _Curve(
-        np.array(x), np.array([_MIDDLES[estimator](row) for row in rows]), rows
-    )
+    middles = [_MIDDLES[estimator](row) for row in rows]
+    return _Curve(np.array(x), np.array(middles), rows)
 
 
 def _draw(ax, lines):

@@ -82,10 +82,8 @@ class Racer(NamedTuple):
         """Return what was sent by then, and in the round that has just ended."""
         done = self.done(time)
         last = self.plan.rounds[done - 1] if done > self.done(time - 1) else ()
-        moves = [
-            Sent(*move[:2], Fraction(len(move.chunks), self.plan.chunks))
-            for move in last
-        ]
+        whole = self.plan.chunks
+        moves = [Sent(*move[:2], Fraction(len(move.chunks), whole)) for move in last]
         return Tally(self.plan.sent(done), moves)
 
 
@@ -120,10 +118,8 @@ def _head(panel, racer, time):
     count = f"done: {rounds}" if done == len(plan.rounds) else f"{done} of {rounds}"
     lines = [*textwrap.wrap(plan.algorithm, 17), ""][:2]
     for number, text in enumerate([*lines, tensors_text(max(plan.sent(done))), count]):
-        at, role = (
-            (panel.left, 8 + 16 * number),
-            "label strong" if number == 2 else "label",
-        )
+        at = panel.left, 8 + 16 * number
+        role = "label strong" if number == 2 else "label"
         yield label(f"head {panel.name}{number}", at, text, role=role)
     foot = panel.left, panel.base + 10
     text = ranks_named(range(plan.ranks))

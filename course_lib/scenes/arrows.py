@@ -1,7 +1,6 @@
 """Arrows between ranks that stand in a row: in lanes, so that none lies on another."""
 
 from collections.abc import Iterable, Iterator
-from itertools import count
 
 from course_lib.scenes.items import Item
 
@@ -17,11 +16,9 @@ def assign_lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]
             places[pair] = places[pair[::-1]]
             continue
         start, stop = sorted(pair)
-        lane = next(
-            number
-            for number in count()
-            if all(stop <= a or b <= start for a, b in spans.get(number, ()))
-        )
+        lane = 0
+        while any(a < stop and start < b for a, b in spans.get(lane, ())):
+            lane += 1
         spans.setdefault(lane, []).append((start, stop))
         places[pair] = lane
     return places
@@ -29,9 +26,8 @@ def assign_lanes(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]
 
 def room(rounds: Iterable[list[tuple[int, int]]]) -> int:
     """Return how high the arrows are of that round which needs most lanes."""
-    return max(
-        (LANE * len({*assign_lanes(pairs).values()}) for pairs in rounds), default=0
-    )
+    counts = (len({*assign_lanes(pairs).values()}) for pairs in rounds)
+    return LANE * max(counts, default=0)
 
 
 def arrows(

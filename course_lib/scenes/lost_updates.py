@@ -156,11 +156,9 @@ def _addition(event):
 
 def _moments(accesses, processes):
     places = _Places(accesses, processes)
-    count = many(len(accesses) // 2, "addition")
-    title = (
-        f"The counter says {accesses[0].counter:g}; {many(len(processes), 'process')}"
-    )
-    yield f"{title} will make {count}.", places.items(0, moving=False)
+    count, crowd = many(len(accesses) // 2, "addition"), many(len(processes), "process")
+    title = f"The counter says {accesses[0].counter:g}; {crowd} will make {count}."
+    yield title, places.items(0, moving=False)
     for number, access in enumerate(accesses, start=1):
         yield _title(access, accesses[:number]), places.items(number)
     lost = sum(len(access.lost) for access in accesses)

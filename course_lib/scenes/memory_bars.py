@@ -167,10 +167,8 @@ def _items(placement, scale, kinds):
         yield label(f"total {gpu}", (end, y + _HIGH / 2), text)
     x, high = _LEFT + placement.capacity * scale, placement.gpus * _ROW + 6
     yield Item("capacity", x, _TOP - 10, 0, high, "limit line")
-    role = "label middle"
-    yield label(
-        "room", (x, _TOP - 18), f"capacity {size(placement.capacity)}", role=role
-    )
+    text = f"capacity {size(placement.capacity)}"
+    yield label("room", (x, _TOP - 18), text, role="label middle")
 
 
 def _bar(gpu, y, held, *, scale):

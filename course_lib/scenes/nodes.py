@@ -107,10 +107,8 @@ def _all_reduce(grid):
     flat = tensors_text(crossing(chunked_ring(ranks), grid.gpus))
     neighbours = [(local, local + 1) for local in range(grid.gpus - 1)]
     hops = _hops(grid, [grid.gpus - 1], [0])
-    title = (
-        f"All-reduce by one ring: {grid.nodes} of its {ranks} hops leave a node. Over "
-    )
-    title += f"each of them go {flat}."
+    title = f"All-reduce by one ring: {grid.nodes} of its {ranks} hops leave a node. "
+    title += f"Over each of them go {flat}."
     yield title, [*_inside(grid, neighbours), *hops, *_bills(grid, f"sends {flat}")]
     yield from _two_levels(grid, flat)
 

@@ -98,10 +98,8 @@ def _played(instructions, name, *, p, m):
     needed = itertools.product(KINDS, range(m), range(max(p, plan.stages)))
     for kind, number, stage in needed:
         if done and not plan.stuck and (stage, kind, number) not in done:
-            says = (
-                f"{name} is not complete: {kind} {number} of stage {stage} is missing."
-            )
-            return plan._replace(stuck=says)
+            missing = f"{kind} {number} of stage {stage} is missing"
+            return plan._replace(stuck=f"{name} is not complete: {missing}.")
     return plan
 
 
@@ -164,9 +162,8 @@ def _items(plan, time, scale):
         text = _halves(alive) if alive >= 1 else ""  # which fits into the bar
         yield Item(f"most {device}", *at, most * scale, 16, "place")
         yield Item(f"now {device}", *at, alive * scale, 16, "activations", text)
-        yield label(
-            f"count {device}", (_RIGHT, _y(device) + 26), f"at most {_halves(most)}"
-        )
+        place = _RIGHT, _y(device) + 26
+        yield label(f"count {device}", place, f"at most {_halves(most)}")
 
 
 def _halves(number):

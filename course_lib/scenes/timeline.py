@@ -242,9 +242,8 @@ def _verb(bars, rank, part):
     verbs = [_DOES[role] for role in _DOES if role in roles]
     work = [role for role in ROLE_COLORS if role in roles and role not in _DOES]
     if work:
-        verbs.insert(
-            0, "computes" if work[0] == "other compute" else f"computes {work[0]}"
-        )
+        what = "" if work[0] == "other compute" else f" {work[0]}"
+        verbs.insert(0, f"computes{what}")
     nothing = "is idle" if isinstance(rank, str) else "does nothing with tensors"
     return listed(verbs) if verbs else nothing
 

@@ -92,10 +92,8 @@ def _rounds(copies):
 def _places(devices, copies):
     """Return the centre of each: below the one that joins in all, or on a circle."""
     if len(devices) > _MOST_DEVICES:
-        there = many(len(devices), "device")
-        raise UsageError(
-            f"cannot show {there}: the figure has room for {_MOST_DEVICES}"
-        )
+        there, room = many(len(devices), "device"), _MOST_DEVICES
+        raise UsageError(f"cannot show {there}: the figure has room for {room}")
     hubs = [d for d in devices if all(d in (c.source, c.target) for c in copies)]
     return star(hubs[0], devices) if hubs else circle(devices)
 

@@ -87,9 +87,8 @@ def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
         account.settle()
         memory += changes(name, account.history or [], zero)
         account.history = None
-    _assign(
-        result, Trace(tuple(events), machine.source, tuple(transfers), tuple(memory))
-    )
+    parts = tuple(transfers), tuple(memory)
+    _assign(result, Trace(tuple(events), machine.source, *parts))
 
 
 def _assign(result: Trace, filled: Trace) -> None:

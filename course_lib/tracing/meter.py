@@ -172,9 +172,7 @@ def join_ranks(ranks: list[RankTraffic]) -> Meter:
 
 def _wire(ranks):
     """Return the bytes by pair of ranks, from both ends of their connections."""
-    ends = [
-        (rank, *row) for rank, traffic in enumerate(ranks) for row in traffic.carried
-    ]
+    ends = [(rank, *row) for rank, it in enumerate(ranks) for row in it.carried]
     owners = {(end.local, end.remote): (rank, end) for rank, end, _ in ends}
     rows = [[0] * len(ranks) for _ in ranks]
     for source, end, before in ends:

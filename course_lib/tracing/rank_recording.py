@@ -25,9 +25,8 @@ from course_lib.tracing.profiler import Span
 LIMIT = 100_000  # raw operators: 0.7 s of work at the end, about 700 training steps
 SECONDS = 10.0  # of recording; the next training step after that is not recorded
 _PATIENCE = 1.0  # seconds for calls that nobody waits for
-_ANEW = (
-    2  # times that a recording without a useful step begins anew, as after compiling
-)
+# times that a recording without a useful step begins anew, as after compiling
+_ANEW = 2
 
 _HOOKS = "Using `torch.compile.module.` when there are global hooks"
 _TAKEN = (
@@ -110,10 +109,10 @@ class Recording:
         """End the profiler and turn what it saw into marks."""
         self.halt()
         if self.until is None:
-            never = (
-                f"training step {self.wanted and self.wanted[0]} never came, the last"
+            count, wanted = len(self.steps), self.wanted and self.wanted[0]
+            told = (
+                f"training step {wanted} never came, the last of {count} is {count - 1}"
             )
-            told = f"{never} of {len(self.steps)} is {len(self.steps) - 1}"
             warnings.warn(_TAKEN if self.since else told, stacklevel=2)
             return
         result = self.profile.kineto_results
@@ -183,10 +182,8 @@ class Recording:
         """After its seconds a recording ends, or begins anew if it is of no use yet."""
         if time.time_ns() - self.since <= SECONDS * 1e9:
             return
-        trained = [
-            p for p in self.phases if p.start > self.since and p.name != "forward"
-        ]
-        if len(trained) > 1 or self.anew == _ANEW:
+        phases = [phase.name for phase in self.phases if phase.start > self.since]
+        if len(phases) - phases.count("forward") > 1 or self.anew == _ANEW:
             self.halt()
             self.cut = f"{SECONDS:g} s", self.until
         elif name == "forward":

@@ -86,9 +86,8 @@ class Api:
 
     def current_stream(self, device=None) -> VirtualStream:
         """Return the one queue of a device."""
-        return VirtualStream(
-            torch.device("vgpu", machine.place(index_of(device)).index)
-        )
+        index = machine.place(index_of(device)).index
+        return VirtualStream(torch.device("vgpu", index))
 
     default_stream = current_stream
 
@@ -158,11 +157,9 @@ class Api:
 
     def get_device_properties(self, device=None) -> Properties:
         """Return name, chosen bytes and compute capability of the modelled GPU."""
-        total = self._account(device).capacity
+        name, total = self.get_device_name(device), self._account(device).capacity
         numbers = dict(zip(("major", "minor"), self._gpu(device).capability))
-        return Properties(
-            name=self.get_device_name(device), total_memory=total, **numbers
-        )
+        return Properties(name=name, total_memory=total, **numbers)
 
     def get_device_capability(self, device=None) -> tuple[int, int]:
         """Return the compute capability of the GPU that is modelled."""

@@ -54,9 +54,8 @@ def install() -> None:
     autocast.register_casts(kernels)
     attention.register_attention(kernels)
     _library.extend([fallback, kernels])
-    torch.serialization.register_package(
-        9, lambda storage: None, factories.load_storage
-    )
+    load = factories.load_storage
+    torch.serialization.register_package(9, lambda storage: None, load)
     torch._utils._get_restore_location = factories.restoring(
         torch._utils._get_restore_location
     )

@@ -5,20 +5,9 @@ from __future__ import annotations
 import torch
 
 from course_lib.accelerators.clock import HOST
-from course_lib.accelerators.vgpu import pinning
-from course_lib.accelerators.vgpu.operators import (
-    CPU,
-    TRAITS,
-    charge,
-    place_of,
-    run_operator,
-)
-from course_lib.accelerators.vgpu.tensors import (
-    VirtualTensor,
-    block_of,
-    storage_of,
-    wrap,
-)
+from course_lib.accelerators.vgpu import operators, pinning
+from course_lib.accelerators.vgpu.operators import CPU, TRAITS, charge, place_of
+from course_lib.accelerators.vgpu.tensors import VirtualTensor, new_tensor
 from course_lib.accelerators.virtual import machine
 
 aten = torch.ops.aten
@@ -34,7 +23,7 @@ def _convert(func, args, kwargs):
     out = func(given.elem, *args[1:], **rest)
     if target is None and torch.device(device).type != "cpu":
         return out
-    result = out if target is None else wrap(out, block_of(storage_of(out), target))
+    result = out if target is None else new_tensor(out, target)
     # as on CUDA: what is to arrive later arrives in pinned memory
     later = target is None and kwargs.get("non_blocking")
     with machine.lock:
@@ -78,11 +67,11 @@ def _read(func, args, kwargs):
 
 def _conj(func, args, kwargs):
     # a copy and no view: the bit that PyTorch keeps for a lazy conjugate is not kept
-    return run_operator(aten.conj_physical.default, args, kwargs)
+    return operators.run_operator(aten.conj_physical.default, args, kwargs)
 
 
 def _neg(func, args, kwargs):
-    return run_operator(aten.neg.default, args, kwargs)
+    return operators.run_operator(aten.neg.default, args, kwargs)
 
 
 CROSSINGS = {

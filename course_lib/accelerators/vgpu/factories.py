@@ -8,12 +8,7 @@ from functools import partial, wraps
 import torch
 
 from course_lib.accelerators.vgpu.operators import CPU, aten, place_of, run_operator
-from course_lib.accelerators.vgpu.tensors import (
-    block_of,
-    raise_out_of_memory,
-    storage_of,
-    wrap,
-)
+from course_lib.accelerators.vgpu.tensors import new_tensor, raise_out_of_memory
 from course_lib.accelerators.virtual import machine
 
 
@@ -37,7 +32,7 @@ def _new(make, size, *, dtype, device):
             raise_out_of_memory(place, count)
     elem = make(dtype=dtype, device=CPU)
     with machine.lock:
-        return wrap(elem, block_of(storage_of(elem), place))
+        return new_tensor(elem, place)
 
 
 def copy_from(source, target, non_blocking=False):

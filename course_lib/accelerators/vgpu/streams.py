@@ -7,6 +7,8 @@ import torch
 from course_lib.accelerators.vgpu.stand_ins import StandIn, numbered
 from course_lib.accelerators.virtual import machine
 
+_BOTH = "Both events must be"
+
 
 def _default(options):
     # a stream that is told by its number is one of PyTorch's own
@@ -54,18 +56,12 @@ class VirtualEvent(torch.Event, metaclass=StandIn):
     def elapsed_time(self, other) -> float:
         """Return milliseconds from this moment to another one, modelled."""
         if not (self.timed and other.timed):
-            raise ValueError(
-                "Both events must be created with argument 'enable_timing=True'."
-            )
+            raise ValueError(f"{_BOTH} created with argument 'enable_timing=True'.")
         if self.time is None or other.time is None:
-            raise ValueError(
-                "Both events must be recorded before calculating elapsed time."
-            )
+            raise ValueError(f"{_BOTH} recorded before calculating elapsed time.")
         if not (self.query() and other.query()):
-            raise RuntimeError(
-                "Both events must be completed before calculating elapsed time:"
-                " call synchronize() first."
-            )
+            hint = "completed before calculating elapsed time: call synchronize() first"
+            raise RuntimeError(f"{_BOTH} {hint}.")
         return 1e3 * (other.time - self.time)
 
 

@@ -131,6 +131,11 @@ def wrap(elem, block):
     return tensor
 
 
+def new_tensor(elem, place):
+    """Return a tensor around one of the CPU, in new memory of a virtual GPU."""
+    return wrap(elem, block_of(storage_of(elem), place))
+
+
 def storage_of(elem):
     """Return the memory of a tensor of the CPU."""
     try:
