@@ -22,21 +22,13 @@ from benchmarks import (
 )
 from benchmarks.nbgrader import NbgraderFailed
 
-BENCHMARKS = {
-    "all_reduce": all_reduce.run,
-    "batch_size": batch_size.run,
-    "checks": checks.run,
-    "grading": grading.run,
-    "launching": launching.run,
-    "lesson_times": lesson_times.run,
-    "meter": meter.run,
-    "published": published.run,
-    "recording": recording.run,
-    "scaling": scaling.run,
-    "scenes": scenes.run,
-    "timed": timed.run,
-    "virtual": virtual.run,
-}
+# fmt: off
+_MODULES = (
+    all_reduce, batch_size, checks, grading, launching, lesson_times, meter,
+    published, recording, scaling, scenes, timed, virtual,
+)
+# fmt: on
+BENCHMARKS = {module.__name__.rpartition(".")[2]: module.run for module in _MODULES}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -39,15 +39,8 @@ from tests.kernels import Kernel, error
 KEPT = report.ROOT / "benchmarks/checks.json"
 _LIMIT = 10  # seconds for ranks that wait for each other
 _HEADS = ["exercise", "accepted", "refused", "fitting hints", "new kernel", "again"]
-_TESTS = (
-    "tests/test_checks.py",
-    "tests/test_judges.py",
-    "-q",
-    "--dist",
-    "load",
-    "-p",
-    "no:cacheprovider",
-)
+_TESTS = ["tests/test_checks.py", "tests/test_judges.py", "-q", "--dist", "load"]
+_TESTS += ["-p", "no:cacheprovider"]
 _PAUSE = 3  # seconds in which a reader of the set-up cell does not run the next
 
 

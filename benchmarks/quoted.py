@@ -148,17 +148,14 @@ def _grading(text):
     return dict(zip(("plain", "ranks"), rows))
 
 
+# fmt: off
+_FUNCTIONS = (
+    _all_reduce, _batch_size, _checks, _grading, _launching, _meter, _recording,
+    _scaling, _scenes, _virtual,
+)
+# fmt: on
 _READERS: dict[str, Callable] = {
-    "all_reduce": _all_reduce,
-    "batch_size": _batch_size,
-    "checks": _checks,
-    "grading": _grading,
-    "launching": _launching,
-    "meter": _meter,
-    "recording": _recording,
-    "scaling": _scaling,
-    "scenes": _scenes,
-    "virtual": _virtual,
+    function.__name__.removeprefix("_"): function for function in _FUNCTIONS
 }
 
 

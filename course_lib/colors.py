@@ -14,16 +14,12 @@ ROLE_COLORS = {
     "communicate": "#d55e00",
     "wait": "#f0e442",
 }
+# fmt: off
 RANK_COLORS = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#f0e442",
-    "#666666",
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7",
+    "#56b4e9", "#d55e00", "#f0e442", "#666666",
 )
+# fmt: on
 # by the role that makes them: backward gradients, the optimizer its state, forward
 # activations, these lighter than there so that all four differ in a grey print
 MEMORY_COLORS = {

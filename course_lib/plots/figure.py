@@ -7,9 +7,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Patch
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
+
+from course_lib.colors import edge
 
 WIDTH = 6.4  # in
 _ROOM = 400  # points beside the axis of y
@@ -84,6 +87,14 @@ def grid(ax, axis="both"):
     ax.grid(axis=axis, color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def patches(colors, names):
+    """Return entries of a legend: a patch of its colour for each of the names."""
+    return [
+        Patch(facecolor=colors[name], edgecolor=edge(colors[name]), label=name)
+        for name in names
+    ]
 
 
 def legend(ax, handles):

@@ -1,7 +1,5 @@
 """The figure of memory: what fills each device."""
 
-from matplotlib.patches import Patch
-
 from course_lib.accelerators.memory import KINDS, Memory
 from course_lib.colors import DARK, MEMORY_COLORS, edge, text_color
 from course_lib.errors import UsageError
@@ -116,15 +114,8 @@ def _stack(ax, row, counts, *, scale):
 
 def kind_handles(bytes_by_kind):
     """Return entries of a legend for those of `KINDS` that hold bytes."""
-    return [
-        Patch(
-            label=kind,
-            facecolor=MEMORY_COLORS[kind],
-            edgecolor=edge(MEMORY_COLORS[kind]),
-        )
-        for kind, counts in zip(KINDS, bytes_by_kind, strict=True)
-        if any(counts)
-    ]
+    pairs = zip(KINDS, bytes_by_kind, strict=True)
+    return figure.patches(MEMORY_COLORS, [kind for kind, row in pairs if any(row)])
 
 
 # --- words

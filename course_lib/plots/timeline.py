@@ -61,11 +61,9 @@ def _length(trace):
 
 def _roles(names):
     """Entries of the legend for the roles that occur."""
-    entries = [
-        Patch(facecolor=color, edgecolor=edge(color), label=label)
-        for label, color in ROLE_COLORS.items()
-        if label in names
-    ]
+    entries = figure.patches(
+        ROLE_COLORS, [name for name in ROLE_COLORS if name in names]
+    )
     # five with the long name are wider than the figure: with an empty one they take
     # two lines
     if len(entries) == 5 and "other compute" in names:

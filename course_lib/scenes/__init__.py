@@ -19,19 +19,9 @@ from course_lib.scenes.pipeline import pipeline
 from course_lib.scenes.timeline import timeline
 from course_lib.scenes.transfers import transfers
 
+# fmt: off
 __all__ = [
-    "accumulation",
-    "all_reduces",
-    "buckets",
-    "collective",
-    "dealing",
-    "interleaved",
-    "lost_updates",
-    "memory_bars",
-    "messages",
-    "nodes",
-    "noise",
-    "pipeline",
-    "timeline",
-    "transfers",
+    "accumulation", "all_reduces", "buckets", "collective", "dealing", "interleaved",
+    "lost_updates", "memory_bars", "messages", "nodes", "noise", "pipeline",
+    "timeline", "transfers",
 ]

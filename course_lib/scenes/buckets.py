@@ -183,17 +183,11 @@ def _items(step, end, *, come=0, left=0, over=False):
 
 
 def _computed(step, number):
-    count = step.sizes[number]
-    return Item(
-        f"computed {number}",
-        step.ready[number] - count / 1e6,
-        _BACKWARD,
-        count / 1e6,
-        _HIGH,
-        "timed event backward",
-        size(count),
-        f"backward: gradient {number + 1}, {size(count)}",
-    )
+    name, count = f"computed {number}", step.sizes[number]
+    time, role = count / 1e6, "timed event backward"
+    tip = f"backward: gradient {number + 1}, {size(count)}"
+    place = step.ready[number] - time, _BACKWARD, time, _HIGH
+    return Item(name, *place, role, size(count), tip)
 
 
 def _sent(step, number, end):

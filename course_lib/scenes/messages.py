@@ -35,17 +35,10 @@ def messages(meter, *, tensor: float | None = None) -> Scene:
     most = max(steps[-1].bill) or 1
     panel = Panel(LEFT, (WIDTH - LEFT) // ranks, HIGH + 36, HIGH / most, size)
     below = panel.base + LARGEST + 30
-    moments = [
-        Moment(
-            title,
-            [
-                *panel.items(step, below),
-                *panel.blocks(steps, number),
-                *_amounts(panel, step, tensor),
-            ],
-        )
-        for number, (title, step) in enumerate(zip(titles, steps))
-    ]
+    moments = []
+    for number, (title, step) in enumerate(zip(titles, steps)):
+        items = [*panel.items(step, below), *panel.blocks(steps, number)]
+        moments.append(Moment(title, items + list(_amounts(panel, step, tensor))))
     return Scene(
         moments,
         height=below + room(pairs(step.moves) for step in steps),

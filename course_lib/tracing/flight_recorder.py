@@ -5,20 +5,13 @@ import math
 import re
 from typing import NamedTuple
 
+# fmt: off
 _TYPES = {
-    "Float": "f32",
-    "Double": "f64",
-    "Half": "f16",
-    "BFloat16": "bf16",
-    "Long": "i64",
-    "Int": "i32",
-    "Short": "i16",
-    "Char": "i8",
-    "Byte": "u8",
-    "Bool": "b8",
-    "ComplexFloat": "c64",
-    "ComplexDouble": "c128",
+    "Float": "f32", "Double": "f64", "Half": "f16", "BFloat16": "bf16",
+    "Long": "i64", "Int": "i32", "Short": "i16", "Char": "i8", "Byte": "u8",
+    "Bool": "b8", "ComplexFloat": "c64", "ComplexDouble": "c128",
 }
+# fmt: on
 # all ranks must pass as many elements; to a scatter only one of them passes any
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")
 _LIMIT = 1800.0  # seconds, unless a group asks for others
