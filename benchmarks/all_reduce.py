@@ -1,7 +1,6 @@
 """What an all-reduce takes on this machine, beside the α–β model and other ways."""
 
 import statistics
-import sys
 import time
 
 from benchmarks import report
@@ -120,7 +119,7 @@ def run(rounds: int | None = None) -> str:
     time.sleep(5)  # the fork server imports what it needs later
     times, ways = {n: [] for n in RANKS}, {}
     for turn in range(rounds):
-        print(f"all_reduce: round {turn + 1}", file=sys.stderr, flush=True)
+        report.say(f"all_reduce: round {turn + 1}")
         for n in RANKS:
             times[n].append(launch(time_all_reduce, world_size=n, sizes=SIZES)[0])
             ranks = launch(time_ways, world_size=n, sizes=COMPARED)

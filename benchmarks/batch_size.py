@@ -4,7 +4,6 @@ import ast
 import contextlib
 import os
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -94,7 +93,7 @@ def steps_to_target(lesson: dict):
     """The study of all batch sizes, with its date and machine."""
     import course_lib as cl
 
-    print("batch_size: steps to the target", file=sys.stderr, flush=True)
+    report.say("batch_size: steps to the target")
     sets = lesson["train_set"], lesson["test_set"]
     options = {"batch_sizes": SIZES, "rates": RATES, "seeds": SEEDS}
     study = cl.steps_to_target(lesson["make"], *sets, **options)
@@ -157,7 +156,7 @@ def _warm_up(lesson):
     """Training losses after 200 steps from the steep start, by schedule."""
     import course_lib as cl
 
-    print("batch_size: warm-up", file=sys.stderr, flush=True)
+    report.say("batch_size: warm-up")
     sets, schedules = (lesson["train_set"], lesson["test_set"]), lesson["schedules"]
     options = {"batch_size": 512, "rates": schedules, **WARM_UP}
     losses = cl.sweep(lesson["steep"], *sets, **options).final["train_loss"]
@@ -186,7 +185,7 @@ def _sweep(lesson, data, setting, **options):
 
     size, rate = setting
     name = getattr(rate, "__name__", rate)
-    print(f"batch_size: {size} at {name}", file=sys.stderr, flush=True)
+    report.say(f"batch_size: {size} at {name}")
     train = torch.utils.data.TensorDataset(*data)
     sets = train, lesson["test_set"]
     return cl.sweep(lesson["make"], *sets, batch_size=size, rates=[rate], **options)
@@ -209,7 +208,7 @@ def both_ways(lesson: dict, rounds: int) -> list[list[str]]:
     for turn in range(rounds):
         for size, (plain, stacked) in times.items():
             note = f"batch_size: both ways, batch size {size}, round {turn + 1}"
-            print(note, file=sys.stderr, flush=True)
+            report.say(note)
             found = _race(lesson, size)
             plain.append(found[0])
             stacked.append(found[1])

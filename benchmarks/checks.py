@@ -239,17 +239,15 @@ def _sections(parser):
     named = {name: dict(parser[name]) for name in parser.sections()}
     for name, section in named.items():
         for key, text in section.items():
-            if (
-                name == "hints" or key == "found"
-            ):  # the own hint of a section needs none
+            # the own hint of a section needs none
+            if name == "hints" or key == "found":
                 section[key] = f"⟦{key if name == 'hints' else name}⟧{text}"
     return named
 
 
 def _rows(mistakes):
-    return [
-        {**row, "hint": f"⟦mistake {row['name']}⟧{row['hint']}"} for row in mistakes
-    ]
+    names = [f"⟦mistake {row['name']}⟧" for row in mistakes]
+    return [{**row, "hint": name + row["hint"]} for row, name in zip(mistakes, names)]
 
 
 def _reason(found) -> str:

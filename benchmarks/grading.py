@@ -2,7 +2,6 @@
 
 import itertools
 import statistics
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +54,8 @@ def measure(rooms: Mapping[str, Classroom], ways: list[str], rounds: int) -> dic
         for name, room in rooms.items():
             for count in (room.case.few, room.case.many):
                 for way in ways[first:] + ways[:first]:
-                    _say(f"round {turn + 1} of {rounds}, {name}: {count} by {way}")
+                    turns = f"round {turn + 1} of {rounds}"
+                    report.say(f"grading: {turns}, {name}: {count} by {way}")
                     seconds = room.grade(way, count)
                     times.setdefault((way, name, count), []).append(seconds)
     return times
@@ -66,7 +66,7 @@ def watch(room: Classroom, count: int) -> watching.Watched:
 
     Errors: `Wrong` unless all get all points.
     """
-    _say(f"{count} submissions in one command")
+    report.say(f"grading: {count} submissions in one command")
     options = WAYS["two" if _boxed() else "open"][1]
     folder = room.folder / "long"
     found = watching.watch(room.command(folder, count, options), log=folder / "log")
@@ -74,10 +74,6 @@ def watch(room: Classroom, count: int) -> watching.Watched:
         raise Wrong(f"{count} submissions: {(folder / 'log').read_text()[-4000:]}")
     room.refuse(room.points(folder), count)
     return found
-
-
-def _say(text):
-    print(f"grading: {text}", file=sys.stderr, flush=True)
 
 
 def fit(few: float, many: float, case: Case) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import os
 import statistics
-import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing
@@ -57,7 +56,7 @@ def run(rounds: int | None = None) -> str:
     """Measure all ways and sizes; a report in Markdown comes back."""
     os.environ.update(ENVIRONMENT)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        _say("starting one process for each way")
+        report.say("launching: starting one process for each way")
         helpers = {}
         for way in TITLES:
             helper = Helper(way, most=max(SIZES), folder=folder)
@@ -84,7 +83,8 @@ def measure(helpers: dict, rounds: int) -> dict[tuple[str, int], list[float]]:
     """Seconds of each launch, by way and world size."""
     times, began = {}, time.monotonic()
     for turn in range(rounds):
-        _say(f"round {turn + 1} of {rounds}, after {time.monotonic() - began:.0f} s")
+        spent = time.monotonic() - began
+        report.say(f"launching: round {turn + 1} of {rounds}, after {spent:.0f} s")
         for world_size in SIZES:
             for way in order(list(helpers), turn):
                 seconds = time_launch(helpers[way], world_size)
@@ -107,7 +107,7 @@ def time_launch(helper, world_size: int) -> float:
         except LaunchFailed as error:
             if chance == _CHANCES - 1:
                 raise
-            _say(str(error).partition("\n")[0])
+            report.say(f"launching: {error}".partition("\n")[0])
             helper.renew()
 
 
@@ -121,10 +121,6 @@ def _time(helper, world_size):
             f" expected {expected}"
         )
     return seconds
-
-
-def _say(text):
-    print(f"launching: {text}", file=sys.stderr, flush=True)
 
 
 def ratio(times: dict, way: str, world_size: int) -> float:
@@ -165,9 +161,8 @@ def _launches(times, way):
 
 def _cell(times, way, world_size):
     values = [seconds * 1e3 for seconds in times[way, world_size]]
-    middle, low, high = statistics.median(values), min(values), max(values)
     found = _times(ratio(times, way, world_size))
-    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f}) | {found}"
+    return f"{report.spread(values, ',.0f')} | {found}"
 
 
 def _judge(times, goal):

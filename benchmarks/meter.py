@@ -2,7 +2,6 @@
 
 import random
 import statistics
-import sys
 import time
 from contextlib import nullcontext
 
@@ -51,7 +50,7 @@ def run(rounds: int | None = None) -> str:
         for key in random.Random(turn).sample(list(times), len(times)):
             times[key].append(_seconds(*key))
         if turn % 10 == 9:
-            print(f"meter: round {turn + 1}", file=sys.stderr, flush=True)
+            report.say(f"meter: round {turn + 1}")
     rows = [_row(count, times) for count in MESSAGES]
     introduction = _INTRODUCTION.format(len(times[MESSAGES[0], True]))
     return "\n".join([introduction, report.table(_HEAD, rows), report.conditions()])

@@ -6,7 +6,6 @@ again, to the half of the figures that is there for it.
 
 import contextlib
 import statistics
-import sys
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -167,7 +166,7 @@ _HEAD += ["achievable | error", "memory, modelled"]
 def _row(figure):
     from course_lib.accelerators.hardware import achievable, find_gpu
 
-    print(f"published: {figure.model}, {figure.gpu}", file=sys.stderr, flush=True)
+    report.say(f"published: {figure.model}, {figure.gpu}")
     gpu, errors, values = find_gpu(figure.gpu), [], []
     for sheet in (gpu, achievable(gpu)):
         value, peak = modelled(figure, sheet)
@@ -230,18 +229,16 @@ def _memory_rows():
 
     rows = []
     for (name, sequence), count in PARAMETERS.items():
-        rows.append(
-            _compared(f"parameters of {name}", count, parameters(name, sequence))
-        )
+        modelled = parameters(name, sequence)
+        rows.append(_compared(f"parameters of {name}", count, modelled))
     for sizes in LAYERS:
         width, heads, batch, sequence = sizes
         shown = f"a layer of {width:,}, {heads} heads, {batch} × {sequence:,}"
         for plain, counted in ((True, 34 + 5 * heads * sequence / width), (False, 34)):
             want = sequence * batch * width * counted
             how = "plain" if plain else "`sdpa`"
-            rows.append(
-                _compared(f"{shown}, {how}", want, layer(sizes, plain=plain), unit="MB")
-            )
+            modelled = layer(sizes, plain=plain)
+            rows.append(_compared(f"{shown}, {how}", want, modelled, unit="MB"))
     with shapes_only(), tf32("float32"):
         gpu = find_gpu("V100")
         training = Training("BERT-large", (4, 512), "float32", gpu=gpu).run()
@@ -283,9 +280,8 @@ def _costs(figure):
     def note(gpu, *, flops=0, bytes=0, dtype="float32"):
         fast = gpu.flops.get(dtype, 0) > gpu.flops["float32"]
         arithmetic = compute_time(gpu, flops=flops, dtype=dtype)
-        rows.append(
-            (arithmetic * weight, compute_time(gpu, bytes=bytes) * weight, fast)
-        )
+        memory = compute_time(gpu, bytes=bytes)
+        rows.append((arithmetic * weight, memory * weight, fast))
         return 0.0
 
     noted = mock.patch.object(operators, "compute_time", note)

@@ -1,7 +1,6 @@
 """What `trace=True` costs: the same launches with and without it, alternating."""
 
 import statistics
-import sys
 import time
 
 from benchmarks import report
@@ -64,7 +63,7 @@ def run(rounds: int | None = None) -> str:
     time.sleep(5)  # the fork server imports what it needs later
     times = {}
     for turn in range(rounds or ROUNDS):
-        print(f"recording: round {turn + 1}", file=sys.stderr, flush=True)
+        report.say(f"recording: round {turn + 1}")
         for name in CASES:
             for trace in (False, True) if turn % 2 else (True, False):
                 times.setdefault((name, trace), []).append(_time(name, trace))
@@ -84,9 +83,5 @@ def _time(name, trace):
 def _row(name, times):
     plain, traced = times[name, False], times[name, True]
     ratio = statistics.median(traced) / statistics.median(plain)
-    return [name, _cell(plain), _cell(traced), f"{ratio:.2f} ×"]
-
-
-def _cell(values):
-    middle = statistics.median(values)
-    return f"{middle:.3f} ({min(values):.3f} to {max(values):.3f})"
+    spreads = [report.spread(values, ".3f") for values in (plain, traced)]
+    return [name, *spreads, f"{ratio:.2f} ×"]

@@ -3,6 +3,8 @@
 import hashlib
 import os
 import platform
+import statistics
+import sys
 from collections.abc import Iterable
 from datetime import date
 from importlib.metadata import version
@@ -36,6 +38,17 @@ def digest(patterns: Iterable[str]) -> str:
     return made.hexdigest()[:16]
 
 
+def spread(values: list[float], form: str) -> str:
+    """Return the median of some values, and in brackets the smallest and largest."""
+    ends = statistics.median(values), min(values), max(values)
+    return "{} ({} to {})".format(*(format(value, form) for value in ends))
+
+
+def say(text: str) -> None:
+    """Tell in a terminal how far a benchmark is."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def conditions() -> str:
     """Date, versions and processor in one line."""
     return (
@@ -48,9 +61,7 @@ def processor() -> str:
     """The processor's model name."""
     try:
         with open("/proc/cpuinfo") as file:
-            names = [
-                line.split(":")[1].strip() for line in file if "model name" in line
-            ]
-        return names[0]
-    except (OSError, IndexError):
+            line = next(line for line in file if "model name" in line)
+        return line.split(":")[1].strip()
+    except (OSError, StopIteration):
         return platform.processor() or platform.machine()

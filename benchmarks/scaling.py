@@ -1,7 +1,6 @@
 """The model of a DDP step: fitted to one network here, and beside published curves."""
 
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -180,7 +179,7 @@ def run(rounds: int | None = None) -> str:
     (sizes,) = launch(count_buckets, world_size=1)
     launches = []
     for turn in range(rounds):
-        print(f"scaling: round {turn + 1}", file=sys.stderr, flush=True)
+        report.say(f"scaling: round {turn + 1}")
         launches.append(
             {
                 n: slowest(launch(time_steps, world_size=n, rounds=_REPEATS))

@@ -66,10 +66,8 @@ class Block(nn.Module):
         norm = nn.LayerNorm if plain else HalfNorm
         self.norms = nn.ModuleList(norm(width) for _ in range(2))
         self.inner, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.wide, self.narrow = (
-            nn.Linear(width, 4 * width),
-            nn.Linear(4 * width, width),
-        )
+        self.wide = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
         self.dropout = dropout
 
     def forward(self, x, mask):

@@ -2,7 +2,6 @@
 
 import copy
 import statistics
-import sys
 import time
 
 from benchmarks import report
@@ -95,15 +94,13 @@ def run(rounds: int | None = None) -> str:
     rounds, rows = rounds or ROUNDS, []
     cases = operators()
     for name, make in cases.items():
-        print(f"virtual: {name}", file=sys.stderr, flush=True)
+        report.say(f"virtual: {name}")
         plain, virtual = _alternate([make("cpu"), make(device)], COUNT, rounds)
         extra = (statistics.median(virtual) - statistics.median(plain)) * 1e6
         rows.append([name, *map(_micro, (plain, virtual)), f"{extra:.1f} µs"])
     parts = [report.table(["operator", "CPU", "virtual GPU", "more"], rows)]
-    parts.append(
-        report.table(_HEAD, [_row(*case, rounds) for case in models().items()])
-    )
-    parts += [_floor(rounds), _PROFILE]
+    steps = [_row(*case, rounds) for case in models().items()]
+    parts += [report.table(_HEAD, steps), _floor(rounds), _PROFILE]
     return "\n".join([_INTRODUCTION.format(rounds), *parts, report.conditions()])
 
 
@@ -114,7 +111,7 @@ def _row(name, case, rounds):
     from course_lib.accelerators.selection import devices
     from course_lib.tracing.device_trace import trace
 
-    print(f"virtual: {name}", file=sys.stderr, flush=True)
+    report.say(f"virtual: {name}")
     (device,) = devices(1, quiet=True)
     model, shape = case
     steps = [_step(copy.deepcopy(model), shape, place) for place in ("cpu", device)]

@@ -32,9 +32,8 @@ def watch(command: list[str], *, log: Path) -> Watched:
     """Run a command to its end; what it prints goes into the file `log`."""
     looks, began = [], time.perf_counter()
     with open(log, "wb") as file:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+        process = subprocess.Popen(command, **streams)
     with process:
         while True:
             try:

@@ -117,6 +117,6 @@ def test_other_skips_are_counted_and_named():
 @pytest.mark.parametrize("name", lacks.PROGRAMS)
 def test_ci_installs_each_program_that_tests_need(name):
     text = (ROOT / ".ci/run").read_text()
-    package = lacks.checkup.install(name).split()[-1]
+    package = lacks.checkup.install_command(name).split()[-1]
     assert f"missing+=({package})" in text
     assert any(f"has {program}" in text for program in lacks.PROGRAMS[name])

@@ -29,9 +29,8 @@ def main(out: str) -> None:
             print(f"{command}: there is no such program here")
             continue
         with findings.attempt(command):
-            done = subprocess.run(
-                command.split(), capture_output=True, text=True, timeout=10
-            )
+            words = command.split()
+            done = subprocess.run(words, capture_output=True, text=True, timeout=10)
             print(done.stdout + done.stderr)
             findings.keep(command, done.stdout + done.stderr)
     findings.keep("python", platform.python_version())
