@@ -61,9 +61,8 @@ def _length(trace):
 
 def _roles(names):
     """Entries of the legend for the roles that occur."""
-    entries = figure.patches(
-        ROLE_COLORS, [name for name in ROLE_COLORS if name in names]
-    )
+    roles = [role for role in ROLE_COLORS if role in names]
+    entries = figure.patches(ROLE_COLORS, roles)
     # five with the long name are wider than the figure: with an empty one they take
     # two lines
     if len(entries) == 5 and "other compute" in names:

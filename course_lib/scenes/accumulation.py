@@ -10,7 +10,8 @@ from course_lib.scenes.scene import Scene, varied
 from course_lib.text import many, short
 from course_lib.text import size as bytes_text
 
-_LEFT, _CARD, _PITCH, _HIGH, _BAR = 84, 46, 48, 26, 8
+_LEFT, _PITCH = 84, 48  # x of the first micro-batch, and on to the next
+_CARD, _HIGH, _BAR = 46, 26, 8  # of a card, width of an all-reduce
 _MOST = 8  # micro-batches that have room beside each other
 _GRAD, _SENT = _LEFT + _MOST * _PITCH + 2, 562
 _ONE, _FIRST, _ROW = 26, 84, 32  # y of one GPU, of rank 0, and from rank to rank

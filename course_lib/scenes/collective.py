@@ -10,7 +10,8 @@ from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import listed, many
 
 _MOST = 8  # ranks, as many as there are colours
-_LEFT, _HIGH, _WIDEST, _HEAD, _GAP = 52, 144, 136, 22, 3
+_LEFT, _HEAD, _HIGH = 52, 22, 144  # x of the first rank, of its name, of its chunks
+_WIDEST, _GAP = 136, 3  # a chunk, and from one to the next
 _BEFORE = {
     "broadcast": "rank 0 has a tensor, the others have room for it",
     "all-gather": "each has one chunk, and room for those of the others",

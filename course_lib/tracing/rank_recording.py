@@ -110,10 +110,9 @@ class Recording:
         self.halt()
         if self.until is None:
             count, wanted = len(self.steps), self.wanted and self.wanted[0]
-            told = (
-                f"training step {wanted} never came, the last of {count} is {count - 1}"
-            )
-            warnings.warn(_TAKEN if self.since else told, stacklevel=2)
+            told = f"training step {wanted} never came, the last of {count} is"
+            text = _TAKEN if self.since else f"{told} {count - 1}"
+            warnings.warn(text, stacklevel=2)
             return
         result = self.profile.kineto_results
         events = self._fitting(result.events() if result else [])
