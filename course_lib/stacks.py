@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import sysconfig
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # of a traceback, and of what faulthandler dumps
@@ -67,7 +68,7 @@ def source(frame: Frame, around: int = 1) -> list[str]:
     ]
 
 
-def show_stack(frames: list[Frame]) -> list[str]:
+def show_stack(frames: Sequence[Frame]) -> list[str]:
     """Return the learner's last lines of a stack with source, outermost first."""
     # a function that calls itself stands there once
     latest = list(dict.fromkeys(filter(is_learners, frames)))[-3:]
@@ -79,7 +80,7 @@ def show_stack(frames: list[Frame]) -> list[str]:
     return lines
 
 
-def show_folded(frames: list[Frame]) -> str:
+def show_folded(frames: Sequence[Frame]) -> str:
     """Return the line on the frames after the learner's last, or "" without any."""
     learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
     inner = frames[learners[-1] + 1 :] if learners else frames
@@ -91,7 +92,7 @@ def show_folded(frames: list[Frame]) -> str:
     return f"  ({folded}, the last in {place})"
 
 
-def whereabouts(frames: list[Frame]) -> str:
+def whereabouts(frames: Sequence[Frame]) -> str:
     """Where a running rank is, in one line: the learner's line and its source."""
     learners = [frame for frame in frames if is_learners(frame)]
     if not frames:

@@ -6,12 +6,13 @@ from unittest.mock import Mock
 import pytest
 
 from course_lib.launching import launcher
+from course_lib.launching.protocol import Record
 from course_lib.system import host
 from tests.kernels import Kernel, shown
 
 
 def record(seconds, starved):
-    return {"seconds": seconds, "starved": starved}
+    return Record("returned", seconds=seconds, starved=starved)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,21 @@ import pytest
 from torch.distributed import distributed_c10d as c10d
 
 from course_lib.launching.failures import RankExit, culprit, explain, settled
+from course_lib.launching.protocol import Cause, Record
 from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
 from course_lib.tracing.flight_recorder import Call
 
-RETURNED = {"status": "returned"}
+RETURNED = Record("returned")
 LOST = "[pair.cc:553] Connection closed by peer [127.0.0.1]:26006"
+LOSS = Cause("RuntimeError", LOST)
+LINE = Frame("train.py", 7, "train")
 
 
 def raised(rank, at, *, text="oops", kind="ValueError", under=(), frames=()):
-    record = {"status": "raised", "kind": kind, "text": text, "frames": frames}
-    record |= {"at": at, "chain": [(kind, text), *under]}
-    return RankExit(rank, 1, at + 0.1, record)
+    record = Record("raised", kind=kind, text=text, frames=tuple(frames), at=at)
+    chain = (Cause(kind, text), *under)
+    return RankExit(rank, 1, at + 0.1, record._replace(chain=chain))
 
 
 def lost(rank, at, frames=()):
@@ -68,7 +71,7 @@ def test_a_lost_connection_alone_waits_for_its_reason():
 
 
 def test_a_lost_connection_that_was_raised_again_is_still_one():
-    again = raised(0, at=1.0, text="training failed", under=[("RuntimeError", LOST)])
+    again = raised(0, at=1.0, text="training failed", under=[LOSS])
     assert culprit([again, RankExit(1, -9, 1.1)]).rank == 1
 
 
@@ -129,21 +132,18 @@ def test_an_exit_code_is_named():
 
 
 def test_sys_exit_zero_before_returning_is_a_failure():
-    end = RankExit(1, 0, 1.0, {"status": "exited", "exit": 0, "frames": [], "at": 1.0})
+    end = RankExit(1, 0, 1.0, Record("exited", exit=0, at=1.0))
     assert "rank 1 of 2 left by sys.exit(0) before train returned" in message(end)
 
 
 def test_an_error_has_the_parts_of_its_message():
-    library = (threading.__file__, 9, "run")
-    end = raised(0, 1.0, text="oops\nmore", frames=[("train.py", 7, "train"), library])
-    places = ("train.py", 7, "train"), ("train.py", 9, "<lambda>"), library
+    library = Frame(threading.__file__, 9, "run")
+    end = raised(0, 1.0, text="oops\nmore", frames=[LINE, library])
+    places = LINE, ("train.py", 9, "<lambda>"), library
     texts = (f'  File "{file}", line {line}, in {name}' for file, line, name in places)
-    found = error(replace(end, record=end.record | {"details": "\n".join(texts)}))
+    found = error(replace(end, record=end.record._replace(details="\n".join(texts))))
     assert found.what == "raised ValueError: oops\nmore" and found.text == "oops\nmore"
-    assert found.own == (
-        Frame("train.py", 7, "train"),
-        Frame("train.py", 9, "<lambda>"),
-    )
+    assert found.own == (LINE, ("train.py", 9, "<lambda>"))
     assert found.raiser == "train" and found.kind == "ValueError" and found.rank == 0
     assert str(found).split("\n") == [
         *found.head.split("\n"),
@@ -156,10 +156,9 @@ def test_an_error_has_the_parts_of_its_message():
     assert found.notes == ("rank 1 did not answer in time",)
 
 
-LINE = ("train.py", 7, "train")
-EXITED = {"status": "exited", "exit": 3, "frames": [LINE]}
-UNSENDABLE = {"status": "unsendable", "kind": "generator", "text": "no"}
-IN_ALL_REDUCE = (LINE, (c10d.__file__, 9, "all_reduce"))
+EXITED = Record("exited", exit=3, frames=(LINE,))
+UNSENDABLE = Record("unsendable", kind="generator", text="no")
+IN_ALL_REDUCE = (LINE, Frame(c10d.__file__, 9, "all_reduce"))
 
 
 def others(*ends, **options):
@@ -183,7 +182,7 @@ def test_another_error_of_another_rank_is_shown_in_short():
 
 
 def test_an_error_that_follows_from_a_lost_connection_is_told_as_such():
-    under = [("RuntimeError", LOST)]
+    under = [LOSS]
     own = raised(1, 1.1, text="training failed", under=under, frames=[LINE])
     assert others(raised(0, 1.0), own) == [
         "rank 1 raised ValueError: training failed (train.py, line 7, in train),"
@@ -195,8 +194,8 @@ def test_an_error_that_follows_from_a_lost_connection_is_told_as_such():
     "code, record, words",
     [
         (0, RETURNED, "had left train already"),
-        (-15, {}, "was killed by SIGTERM before train returned"),
-        (7, {}, "ended with exit code 7 before train returned"),
+        (-15, Record(), "was killed by SIGTERM before train returned"),
+        (7, Record(), "ended with exit code 7 before train returned"),
         (
             3,
             EXITED,
@@ -219,7 +218,7 @@ def test_several_ranks_of_which_the_same_is_told_share_a_line():
     "code, record, words",
     [
         (1, UNSENDABLE, "returned the same."),
-        (-11, {}, "ended the same way."),
+        (-11, Record(), "ended the same way."),
         (3, EXITED, "ended the same way."),
     ],
 )
@@ -229,7 +228,7 @@ def test_ranks_that_ended_as_the_reported_one_are_counted(code, record, words):
 
 
 def test_a_rank_that_left_because_another_did_is_told_from_it():
-    after = EXITED | {"chain": [("SystemExit", "3"), ("RuntimeError", LOST)]}
+    after = EXITED._replace(chain=(Cause("SystemExit", "3"), LOSS))
     (line,) = others(RankExit(0, 3, 1.0, EXITED), RankExit(1, 3, 1.1, after))
     assert line.endswith("(train.py, line 7, in train), having lost the connection")
 

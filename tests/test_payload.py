@@ -16,6 +16,7 @@ import torch
 
 from course_lib.errors import UsageError
 from course_lib.launching import payload
+from course_lib.launching.protocol import Surroundings
 from course_lib.launching.results import Results
 from course_lib.launching.spec import Request
 from course_lib.text import short
@@ -145,7 +146,9 @@ def test_a_process_that_starts_afresh_finds_by_name_what_travelled(
     with open(tmp_path / "call", "w+b") as file:
         payload.pack(Request(notebook.train, (), {}, [], 2, False, None), file=file)
     cell = {"<cell>": (5, None, ["x = 1\n"], "<cell>")}
-    (tmp_path / "setup").write_bytes(pickle.dumps({"sources": cell}))
+    (tmp_path / "setup").write_bytes(
+        pickle.dumps(Surroundings({}, [], None, cell, None))
+    )
     for name in ("call", "setup"):
         monkeypatch.setenv(f"COURSE_LIB_{name.upper()}", str(tmp_path / name))
     monkeypatch.setattr(linecache, "cache", {})

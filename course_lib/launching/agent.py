@@ -1,9 +1,8 @@
 """The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
-Kernel --link--> agent --fork--> ranks. The link carries one message per rank to start,
-and `{"signal": n, "ranks": [0, 2]}`; back come `{"rank", "pid"}` and
-`{"rank", "code", "at"}`. When the kernel's side of the link is closed, for whatever
-reason, all are killed.
+Kernel --link--> agent --fork--> ranks. The link carries one `Start` per rank, and a
+`Signal`; back come `Started` and `Ended`. When the kernel's side of the link is closed,
+for whatever reason, all are killed.
 """
 
 import contextlib
@@ -15,23 +14,33 @@ import socket
 import sys
 import time
 import traceback
+from typing import NamedTuple
 
-from course_lib.launching import rank_process, rendezvous
-from course_lib.system import linux, processes, sockets
+from course_lib.launching import protocol, rank_process, rendezvous
+from course_lib.launching.protocol import Broken, Ended, Job, Place, Signal, Started
+from course_lib.system import linux, processes
 
 _stores = []  # the store: to close it in order takes longer than to start a rank
 
 
-def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
+class Forked(NamedTuple):
+    """A process that this one has forked, and a file that is readable at its end."""
+
+    pid: int
+    end: int
+
+
+def main(link: socket.socket, job: list, *, files: list[int], owner: int) -> None:
     """Run one launch in this freshly forked process, which ends here."""
     ranks = {}
-    attend(link, ranks, lambda: _run(link, job, files=files, owner=owner, ranks=ranks))
+    run = functools.partial(_run, link, Job(*job), files=files, owner=owner)
+    attend(link, ranks, functools.partial(run, ranks=ranks))
 
 
 def attend(link: socket.socket, ranks: dict, run) -> None:
     """Be the agent: call `run()`, then end all processes that were started, and this.
 
-    `ranks` holds number: (process, pidfd) of each rank, as soon as it is forked.
+    `ranks` holds the process of each rank, by its number, as soon as it is forked.
     """
     born, forks = time.time(), linux.Forks()
     try:
@@ -43,7 +52,7 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
         sys.breakpointhook = sys.__breakpointhook__  # a kernel's is its debugger's
         run()
     except BaseException:
-        sockets.send(link, {"broken": traceback.format_exc()[-8000:]})
+        protocol.send(link, Broken(traceback.format_exc()[-8000:]))
     finally:
         try:
             family = linux.kill_children()
@@ -57,27 +66,27 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
 
 def _run(link, job, *, files, owner, ranks):
     listener, setup, body = files
-    while len(ranks) < job["world_size"]:
-        message, channel = sockets.receive(link)
+    while len(ranks) < job.world_size:
+        message, channel = protocol.receive(link)
         if message is None:
             return
-        if "signal" in message:
+        if isinstance(message, Signal):
             _signal(ranks, message)
             continue
-        rank = message["rank"]
-        ends = [end for _, end in ranks.values()]  # of the ranks before it
-        place = rank_process.Place(rank, **job)
+        rank = message.rank
+        ends = [other.end for other in ranks.values()]  # of the ranks before it
+        place = Place(rank, job)
         be = functools.partial(rank_process.main, place, (setup, body, *channel))
         pid = fork(be, unwanted=(link.fileno(), owner, listener, *ends))
         for file in channel:
             os.close(file)
-        ranks[rank] = pid, os.pidfd_open(pid)
-        sockets.send(link, {"rank": rank, "pid": pid})
-    _stores.append(rendezvous.serve_store(job["port"], listener))
+        ranks[rank] = Forked(pid, os.pidfd_open(pid))
+        protocol.send(link, Started(rank, pid))
+    _stores.append(rendezvous.serve_store(job.port, listener))
     with selectors.DefaultSelector() as events:
-        for rank, (_, ended) in ranks.items():
-            hear = functools.partial(_end, link, rank, events=events, ranks=ranks)
-            events.register(ended, selectors.EVENT_READ, hear)
+        for rank, forked in ranks.items():
+            hear = functools.partial(_end, link, rank, events=events, forked=forked)
+            events.register(forked.end, selectors.EVENT_READ, hear)
         watch(events, link, owner=owner, ranks=ranks)
 
 
@@ -113,22 +122,21 @@ def watch(events, link: socket.socket, *, owner, ranks, wait=lambda: None) -> No
 
 def _hear(link, ranks):
     """Do what the kernel says; True if it says no more."""
-    message, _ = sockets.receive(link)
+    message, _ = protocol.receive(link)
     if message is None:
         return True
     _signal(ranks, message)
 
 
-def _end(link, rank, *, events, ranks):
-    pid, ended = ranks[rank]
-    events.unregister(ended)
-    report_end(link, rank, pid)
+def _end(link, rank, *, events, forked):
+    events.unregister(forked.end)
+    report_end(link, rank, forked.pid)
 
 
 def report_end(link: socket.socket, rank: int, pid: int) -> int:
     """Tell the kernel how a rank ended; the exit code comes back."""
     code = exit_code(pid)
-    sockets.send(link, {"rank": rank, "code": code, "at": time.monotonic()})
+    protocol.send(link, Ended(rank, code, time.monotonic()))
     return code
 
 
@@ -141,6 +149,6 @@ def exit_code(pid: int) -> int:
 
 
 def _signal(ranks, message):
-    for rank in set(message["ranks"]) & ranks.keys():
+    for rank in set(message.ranks) & ranks.keys():
         with contextlib.suppress(ProcessLookupError):
-            os.kill(ranks[rank][0], signal.Signals(message["signal"]))
+            os.kill(ranks[rank].pid, signal.Signals(message.number))

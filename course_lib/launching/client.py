@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 
 from course_lib.errors import LaunchError
+from course_lib.launching import protocol
+from course_lib.launching.protocol import Broken, Child, Job, Nodes, Signal, Start
 from course_lib.system import sockets
 
 # read when torch or its libraries are imported: a change needs a new server
@@ -82,15 +84,15 @@ class ForkServer:
         mine = self.owner == os.getpid() and self._read == _read_at_import()
         return mine and self.lives()
 
-    def start(self, module: str, arguments: dict, files=()) -> socket.socket:
+    def start(self, module: str, arguments, files=()) -> socket.socket:
         """Have a child forked that runs `main` of a module; the link to it comes back.
 
         Errors: `OSError` if the server has ended.
         """
-        job = {"module": module, "arguments": arguments}
         link, theirs = sockets.pair()
         with theirs:
-            sockets.send(self.control, job, [theirs.fileno(), *files])
+            child = Child(module, arguments)
+            protocol.send(self.control, child, [theirs.fileno(), *files])
         return link
 
     def last_words(self) -> str:
@@ -148,7 +150,7 @@ class ForkedHost:
     agents: tuple[str, ...] = ()  # of torchrun, which takes no part
     _agent = "course_lib.launching.agent"
 
-    def __init__(self, job: dict, files: list[int]):
+    def __init__(self, job: Job | Nodes, files: list[int]):
         self.server, self.answered = current_server(), False
         with self._or_error():
             self.link = self.server.start(self._agent, job, files)
@@ -156,25 +158,25 @@ class ForkedHost:
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
         with self._or_error():
-            sockets.send(self.link, {"rank": rank}, channel)
+            protocol.send(self.link, Start(rank), channel)
 
-    def news(self) -> list[dict]:
+    def news(self) -> list:
         """The messages that came since the last look: ranks that started or ended."""
-        messages = []
+        news = []
         while not self._closed and sockets.waits(self.link):
-            message, _ = sockets.receive(self.link)
-            if message is None or "broken" in message:
+            message, _ = protocol.receive(self.link)
+            if message is None or isinstance(message, Broken):
                 raise self._error(message)
             self.answered = True
-            messages.append(message)
-        return messages
+            news.append(message)
+        return news
 
     def signal(self, number: int, ranks: list[int]) -> None:
         """Send a signal to these ranks."""
         if self._closed:
             return
         with self._or_error():
-            sockets.send(self.link, {"signal": number, "ranks": ranks})
+            protocol.send(self.link, Signal(number, ranks))
 
     @property
     def _closed(self):
@@ -191,7 +193,7 @@ class ForkedHost:
     def _error(self, message=None):
         """Why this launch cannot go on."""
         if message:
-            return LaunchError(f"this launch could not be run:\n{message['broken']}")
+            return LaunchError(f"this launch could not be run:\n{message.text}")
         code = self.server.process.poll()
         who = "the launch's agent" if code is None else f"the server (exit code {code})"
         return LaunchError(
@@ -221,17 +223,13 @@ class NodesHost(ForkedHost):
     named = True  # with host names of their own, where the system allows it
     patience = 60.0  # seconds until all nodes must have joined
 
-    def __init__(self, job: dict, files: list[int]):
-        nodes = job.pop("nodes")
-        shares = [len(range(k, job["world_size"], nodes)) for k in range(nodes)]
-        how = {
-            "named": self.named,
-            "patience": self.patience,
-            "gpus": gpus_of_nodes(shares),
-        }
+    def __init__(self, job: Job, files: list[int]):
+        count = job.nodes or 1
+        shares = [len(range(k, job.world_size, count)) for k in range(count)]
         # by the first rank of the node
-        self._logs = {sum(shares[:node]): _log() for node in range(nodes)}
-        super().__init__({**job, **how, "shares": shares}, files)
+        self._logs = {sum(shares[:node]): _log() for node in range(count)}
+        gpus = gpus_of_nodes(shares)
+        super().__init__(Nodes(job, shares, gpus, self.named, self.patience), files)
 
     def start_rank(self, rank: int, channel) -> None:
         """Have a rank started; `channel` holds the files for output, result, stacks."""

@@ -5,14 +5,14 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from course_lib.accelerators import missing
 from course_lib.errors import LaunchError
+from course_lib.launching.protocol import Record
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
 from course_lib.stacks import (
-    Frame,
     is_learners,
     parse_tracebacks,
     place,
@@ -60,15 +60,15 @@ class RankExit:
     rank: int
     code: int
     at: float  # seconds on the machine's monotonic clock
-    record: dict = field(default_factory=dict)
+    record: Record = Record()
     place: str = ""
     printed: str = ""
 
     @property
     def status(self) -> str:
         """`returned`, `raised`, `exited`, `unsendable`, `killed` or `left`."""
-        status = self.record.get("status")
-        if status is None or (status == "returned" and self.code):
+        status = self.record.status
+        if not status or (status == "returned" and self.code):
             return "killed" if self.code < 0 else "left"
         return status
 
@@ -80,23 +80,18 @@ class RankExit:
     @property
     def moment(self) -> float:
         """When it failed: as it noted itself, else when its end was seen."""
-        return self.record.get("at", self.at)
+        return self.at if self.record.at is None else self.record.at
 
     @property
     def is_symptom(self) -> bool:
         """True if it failed because another rank was gone."""
         return self.status in ("raised", "exited") and any(
-            _tells_of_loss(*error) for error in self.record.get("chain", [])
+            map(_tells_of_loss, self.record.chain)
         )
 
-    @property
-    def frames(self) -> list[Frame]:
-        """Its stack at the failure, outermost first."""
-        return [Frame(*place) for place in self.record.get("frames", [])]
 
-
-def _tells_of_loss(kind, text):
-    return kind in _LOST and any(phrase in text for phrase in _SYMPTOMS)
+def _tells_of_loss(cause):
+    return cause.kind in _LOST and any(phrase in cause.text for phrase in _SYMPTOMS)
 
 
 def culprit(ends: Collection[RankExit]) -> RankExit | None:
@@ -118,7 +113,7 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     """The error for a failed launch of ranks in these states, in the order of ranks."""
     end = culprit(ends)
     assert end is not None, "no rank failed"
-    stacks, gone = running_stacks(states), _gone(end, ends)
+    record, stacks, gone = end.record, running_stacks(states), _gone(end, ends)
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
     if len(states) == 1:
         what = what.replace(_SHAPES, "")
@@ -126,39 +121,38 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     told = {other.rank: other for other in ends if other.rank not in gone}
     others = [state for state in states if state.rank not in (end.rank, *gone)]
     about_gpus = filter(None, [_about_gpus(end, len(states))])
-    details = end.record.get("details", "")
     kind = "lost" if gone else end.status
     return LaunchError(
         f"rank {end.rank} of {len(states)}{node} {what}",
         what=what,
-        text=end.record.get("text", ""),
-        lines=show_stack(end.frames),
-        folded=show_folded(end.frames),
+        text=record.text,
+        lines=show_stack(record.frames),
+        folded=show_folded(record.frames),
         notes=[
             *_others(end, told, others, name=name),
             *advice(_reason(end)),
             *about_gpus,
         ],
         rank=end.rank,
-        details=details,
-        kind=end.record["kind"] if kind == "raised" else kind,
-        own=filter(is_learners, parse_tracebacks(details)),
-        where=stacks if kind != "lost" else {end.rank: end.frames, **stacks},
+        details=record.details,
+        kind=record.kind if kind == "raised" else kind,
+        own=filter(is_learners, parse_tracebacks(record.details)),
+        where=stacks if kind != "lost" else {end.rank: list(record.frames), **stacks},
     )
 
 
 def _reason(end):
     """What the rank said of its end, for `advice`."""
-    texts = [text for _, text in end.record.get("chain", [])]
+    texts = [cause.text for cause in end.record.chain]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
 
 
 def _about_gpus(end, ranks):
     """What helps a rank that wanted a GPU which is not there; "" if it did not."""
-    virtual = end.record.get("virtual", 0)
+    virtual = end.record.virtual
     if end.status == "exited":
         return missing.help_exit(f"{_reason(end)}\n{end.printed}", virtual=virtual)
-    learners = [frame.file for frame in end.frames if is_learners(frame)]
+    learners = [frame.file for frame in end.record.frames if is_learners(frame)]
     source = "".join(linecache.getlines(learners[-1])) if learners else ""
     return missing.help_ranks(_reason(end), ranks, source=source, virtual=virtual)
 
@@ -183,17 +177,17 @@ def _lost(end, gone, states, *, name):
 def _what(end, name):
     record = end.record
     if end.status == "raised":
-        return f"raised {record['kind']}: {record['text']}"
+        return f"raised {record.kind}: {record.text}"
     if end.status == "exited":
-        return f"left by sys.exit({record['exit']}) before {name} returned"
+        return f"left by sys.exit({record.exit}) before {name} returned"
     if end.status == "unsendable":
         return (
-            f"returned a {record['kind']}, which cannot be sent back to the notebook"
-            f" ({record['text']})."
+            f"returned a {record.kind}, which cannot be sent back to the notebook"
+            f" ({record.text})."
             " Return tensors, numbers, strings, lists or dicts instead;"
             " of a model its state_dict()."
         )
-    when = "after" if record.get("status") == "returned" else "before"
+    when = "after" if record.status == "returned" else "before"
     if end.status == "killed":
         return f"was killed by {_signal(-end.code)} {when} {name} returned"
     return f"ended with exit code {end.code} {when} {name} returned"
@@ -237,18 +231,19 @@ def _sentence(ranks, words):
 
 def _ended(other, end, state, *, name):
     """How another rank than the reported one ended, as it wrote itself."""
+    frames = other.record.frames
     if other.status == "returned":
         return f"had left {name} already"
-    if other.status == "raised" and _tells_of_loss(*other.record["chain"][0]):
+    if other.status == "raised" and _tells_of_loss(other.record.chain[0]):
         # it fails with the stack of a rank that waits
-        answer = Answer((other.frames,), state.calls)
+        answer = Answer((frames,), state.calls)
         call = rank_state(other.rank, answer, last=True).call
         into = f" in {call}" if call else ""
-        return f"lost the connection{into}: {whereabouts(other.frames)}"
+        return f"lost the connection{into}: {whereabouts(frames)}"
     what = _what(other, name)
     if what == _what(end, name) and other.is_symptom == end.is_symptom:
         return _AGAIN.get(other.status, "ended the same way.")
-    lines = [f" ({place(frame)})" for frame in other.frames if is_learners(frame)]
+    lines = [f" ({place(frame)})" for frame in frames if is_learners(frame)]
     after = ", having lost the connection" if other.is_symptom else ""
     return "".join([_brief(what), *lines[-1:], after])
 

@@ -12,7 +12,8 @@ import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 
-from course_lib.system import linux, sockets
+from course_lib.launching import protocol
+from course_lib.system import linux
 
 # first what ranks need most; torch._dynamo, which the first step of an optimizer
 # imports, in pieces: a job that comes meanwhile waits for the end of one
@@ -74,27 +75,27 @@ def serve_jobs(control: socket.socket, owner: int, *, preload=()) -> None:
 
 def _fork(control, owner, children):
     """Fork a child for the next job; False when there will be none."""
-    job, files = sockets.receive(control)
-    if job is None:
+    child, files = protocol.receive(control)
+    if child is None:
         return False
     pid = os.fork()
     if pid == 0:
         control.close()
         for file in children:
             os.close(file)
-        _run(job, files, owner)
+        _run(child, files, owner)
     for file in files:
         os.close(file)
     children[os.pidfd_open(pid)] = pid
     return True
 
 
-def _run(job, files, owner):
+def _run(child, files, owner):
     try:
         link, *files = files
-        module = importlib.import_module(job["module"])
+        module = importlib.import_module(child.module)
         link = socket.socket(fileno=link)
-        module.main(link, job["arguments"], files=files, owner=owner)
+        module.main(link, child.arguments, files=files, owner=owner)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -21,6 +21,7 @@ from course_lib.errors import (
 )
 from course_lib.launching import failures, payload, rank_process, spec
 from course_lib.launching.console import Screen
+from course_lib.launching.protocol import Ended, Job, Record, Remark
 from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
@@ -125,14 +126,9 @@ class _Launch:
         payload.pack(self.request, file=self.body)
         pickle.dump(payload.surroundings(), self.setup)
         self.setup.flush()
-        trace = self.request.trace
-        job = {
-            "world_size": self.world_size,
-            "port": self.listener.getsockname()[1],
-            "trace": [*trace] if isinstance(trace, range) else trace,
-        }
-        if self.request.nodes:
-            job["nodes"] = self.request.nodes
+        trace, port = self.request.trace, self.listener.getsockname()[1]
+        steps = [*trace] if isinstance(trace, range) else trace
+        job = Job(self.world_size, port, steps, self.request.nodes)
         files = [self.listener.fileno(), self.setup.fileno(), self.body.fileno()]
         start_host = _host(self.request.nodes)
         self.how = start_host.how
@@ -195,14 +191,14 @@ class _Launch:
             if key.data is not None:
                 self._read(key.fileobj, key.data)
         for message in self.host.news():
-            if "code" in message:
-                self._note_end(message["rank"], message["code"], message["at"])
-            elif "how" in message:
-                self.how += message["how"]
-                self.title = self.screen.title = self.title + message["how"]
+            if isinstance(message, Ended):
+                self._note_end(message)
+            elif isinstance(message, Remark):
+                self.how += message.text
+                self.title = self.screen.title = self.title + message.text
             else:
-                self.watchdog.pids[message["rank"]] = message["pid"]
-                self.places[message["rank"]] = message.get("place", "")
+                self.watchdog.pids[message.rank] = message.pid
+                self.places[message.rank] = message.place
                 self.since = time.monotonic()  # the time until now was the server's
         self.screen.refresh()
 
@@ -213,14 +209,15 @@ class _Launch:
         elif data == b"":
             self.events.unregister(pipe)
 
-    def _note_end(self, rank, code, at):
-        written = os.fstat(self.written[rank].fileno()).st_size > 0
-        if code == 0 and written:
-            record = {"status": "returned"}  # the value is read when all have ended
+    def _note_end(self, end):
+        file = self.written[end.rank]
+        if end.code == 0 and os.fstat(file.fileno()).st_size > 0:
+            record = Record("returned")  # the value is read when all have ended
         else:
-            record = _load(self.written[rank])
-        place = self.places.get(rank, "")
-        self.ends[rank] = failures.RankExit(rank, code, at, record, place)
+            record = _load(file)
+        place = self.places.get(end.rank, "")
+        known = failures.RankExit(end.rank, end.code, end.at, record, place)
+        self.ends[end.rank] = known
 
     def _failed(self):
         """How the ranks ended that have failed."""
@@ -240,7 +237,7 @@ class _Launch:
         states = self.watchdog.states(set(self.ends), self.host)
         for rank, probe in enumerate(self.watchdog.probes):
             if probe.failed and rank not in self.ends:  # what it wrote is whole
-                self._note_end(rank, code=1, at=time.monotonic())
+                self._note_end(Ended(rank, 1, time.monotonic()))
         self._stop()
         self.screen.close("failed")
         ends = [self._with_output(end) for end in self.ends.values()]
@@ -280,15 +277,15 @@ class _Launch:
             self._fail()  # what was written cannot be read
         records = [self.ends[rank].record for rank in range(self.world_size)]
         self._stop()
-        used = [record["gpus"] for record in records]
+        used = [record.gpus for record in records]
         self.title = describe(self.world_size, self.request.nodes, used) + self.how
         self.screen.title = self.title
         disturbed = _disturbance(records)
         self.screen.close(f"{time.monotonic() - self.began:.2f} s{disturbed}")
         return Results(
-            [record["value"] for record in records],
+            [record.value for record in records],
             output=[text.whole for text in self.screen.texts],
-            seconds=[record["seconds"] for record in records],
+            seconds=[record.seconds for record in records],
             trace=self._merged(records, disturbed),
             meter=_metered(records),
             title=f"{self.title}, {self.screen.state}",
@@ -301,7 +298,7 @@ class _Launch:
         from course_lib.tracing.merge import merge_ranks
 
         events: dict[int | str, Any] = {
-            rank: record["events"] for rank, record in enumerate(records)
+            rank: record.events for rank, record in enumerate(records)
         }
         return merge_ranks(events, f"measured: {self.title}{disturbed}")
 
@@ -325,7 +322,7 @@ class _Launch:
 
 def _metered(records):
     """What the ranks sent; a warning where one received it into another tensor."""
-    result = meter.join_ranks([record["traffic"] for record in records])
+    result = meter.join_ranks([record.traffic for record in records])
     for sentence in result.unlike[:1]:
         warnings.warn(sentence, stacklevel=5)  # the line of the launch
     return result
@@ -357,9 +354,9 @@ def _disturbance(records):
     """What a figure of this run should say: a rank lacked a core, without need."""
     if len(records) > host.usable_cores():
         return ""  # they share cores, as their number says already
-    shares = [record["starved"] / record["seconds"] for record in records]
+    shares = [record.starved / record.seconds for record in records]
     rank = shares.index(max(shares))
-    if shares[rank] < _DISTURBED or records[rank]["starved"] < 0.02:
+    if shares[rank] < _DISTURBED or records[rank].starved < 0.02:
         return ""
     share = f"{100 * shares[rank]:.0f} %"
     return f"; disturbed: rank {rank} had no core for {share} of its time"
@@ -390,9 +387,9 @@ def _file():
 def _load(file):
     """The record that a rank wrote; empty if it did not come to that."""
     if os.fstat(file.fileno()).st_size == 0:
-        return {}
+        return Record()
     file.seek(0)
     try:
         return payload.load(file)
     except Exception as error:
-        return {"status": "unsendable", "kind": "value", "text": str(error)}
+        return Record("unsendable", kind="value", text=str(error))

@@ -18,6 +18,6 @@ if __name__ == "__mp_main__" and os.environ.get("COURSE_LIB_CALL"):
         linux.meet_without_files()
     # tracebacks show the lines of cells
     with open(os.environ["COURSE_LIB_SETUP"], "rb") as file:
-        linecache.cache.update(pickle.load(file)["sources"])
+        linecache.cache.update(pickle.load(file).sources)
     with open(os.environ["COURSE_LIB_CALL"], "rb") as file:
         payload.load(file)

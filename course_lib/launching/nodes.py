@@ -18,8 +18,8 @@ import socket
 import struct
 import time
 
-from course_lib.launching import agent, entry, rank_process
-from course_lib.system import linux, namespaces, sockets
+from course_lib.launching import agent, entry, protocol, rank_process
+from course_lib.system import linux, namespaces
 from course_lib.text import signal_name
 
 HOW = ", one host name for all: this system allows no namespaces"
@@ -31,10 +31,10 @@ _NOTE = re.compile(r"I\d{4} .*?\] ")  # how PyTorch begins a line that is no war
 _ASKED = "Rendezvous'ing"  # an agent notes it when it asks to join
 
 
-def main(link: socket.socket, job: dict, *, files: list[int], owner: int) -> None:
+def main(link: socket.socket, given: list, *, files: list[int], owner: int) -> None:
     """Run one launch in this freshly forked process, which ends here."""
     ranks = {}
-    nodes = _Nodes(link, job, files=files, owner=owner, ranks=ranks)
+    nodes = _Nodes(link, protocol.Nodes(*given), files=files, owner=owner, ranks=ranks)
     agent.attend(link, ranks, nodes.run)
 
 
@@ -47,13 +47,14 @@ def host_names(count: int) -> list[str]:
 class _Nodes:
     """The nodes of one launch: their agents of torchrun, and the ranks of all."""
 
-    def __init__(self, link, job, *, files, owner, ranks):
+    def __init__(self, link, given, *, files, owner, ranks):
         self.link, self.owner, self.ranks = link, owner, ranks
         listener, *self.inputs = files
         os.close(listener)  # the store is torchrun's
-        self.shares, self.named = job.pop("shares"), job.pop("named")
-        self.patience, self.gpus = job.pop("patience"), job.pop("gpus")
-        self.job, self.names = job, host_names(len(self.shares))
+        self.job = protocol.Job(*given.job)
+        self.shares, self.gpus = given.shares, given.gpus
+        self.named, self.patience = given.named, given.patience
+        self.names = host_names(len(self.shares))
         self.addresses = {n: str(_FIRST + k) for k, n in enumerate(self.names)}
         self.channels, self.logs, self.agents = {}, [], {}
         self.done, self.waiting = set(), {}  # ranks that returned; processes of entry
@@ -65,11 +66,11 @@ class _Nodes:
             return
         if not (self.named and _works(self.names[0], self.addresses)):
             self.named = False
-            sockets.send(self.link, {"how": HOW})
+            protocol.send(self.link, protocol.Remark(HOW))
         name = f"course_lib-{secrets.token_hex(16)}"
         with self.events, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
             door.bind(f"\0{name}")
-            door.listen(self.job["world_size"])
+            door.listen(self.job.world_size)
             self.door = door
             self.events.register(door, selectors.EVENT_READ, self._open)
             self._start(name)
@@ -79,17 +80,17 @@ class _Nodes:
                 self.events, self.link, owner=self.owner, ranks=self.ranks, wait=wait
             )
             if self._left(until) == 0:
-                sockets.send(self.link, {"broken": self._late()})
+                protocol.send(self.link, protocol.Broken(self._late()))
             self._part()
 
     def _receive(self):
         """Take in the files of all ranks and nodes; False if the kernel is gone."""
-        while len(self.channels) < self.job["world_size"]:
-            message, files = sockets.receive(self.link)
+        while len(self.channels) < self.job.world_size:
+            message, files = protocol.receive(self.link)
             if message is None:
                 return False
-            if "rank" in message:
-                self.channels[message["rank"]] = files[:_FILES]
+            if isinstance(message, protocol.Start):
+                self.channels[message.rank] = files[:_FILES]
                 self.logs += files[_FILES:]  # with the first rank of each node
         return True
 
@@ -136,7 +137,7 @@ class _Nodes:
     def _files(self):
         """The open files that are this agent's alone."""
         channels = [file for files in self.channels.values() for file in files]
-        ends = [end for _, end in self.ranks.values()]
+        ends = [forked.end for forked in self.ranks.values()]
         open_sockets = [self.link, self.door, *self.waiting.values()]
         numbers = [sock.fileno() for sock in open_sockets]
         mine = [self.owner, self.events.fileno(), *self.agents.values()]
@@ -154,18 +155,17 @@ class _Nodes:
         rank, node = int(environ["RANK"]), int(environ["GROUP_RANK"])
         channel = self.channels.pop(rank)
         self.waiting[rank] = asking
-        place = rank_process.Place(rank, **self.job, environ=environ | self.gpus[node])
+        place = protocol.Place(rank, self.job, environ | self.gpus[node])
         files, host = (*self.inputs, *channel), pid if self.named else None
         be = functools.partial(_be_rank, place, files, host)
-        forked = agent.fork(be, unwanted=[*self._files(), *self.logs])
+        pid = agent.fork(be, unwanted=[*self._files(), *self.logs])
         for file in channel:
             os.close(file)
-        end = os.pidfd_open(forked)
-        self.ranks[rank] = forked, end
+        self.ranks[rank] = forked = agent.Forked(pid, os.pidfd_open(pid))
         ended = functools.partial(self._returned, rank)
-        self.events.register(end, selectors.EVENT_READ, ended)
+        self.events.register(forked.end, selectors.EVENT_READ, ended)
         where = f"local rank {environ['LOCAL_RANK']} of {self.names[node]}"
-        sockets.send(self.link, {"rank": rank, "pid": forked, "place": where})
+        protocol.send(self.link, protocol.Started(rank, pid, where))
 
     def _returned(self, rank):
         """Report the end of a rank; what torchrun started for it ends after a return.
@@ -173,9 +173,9 @@ class _Nodes:
         After a failure it does not: torchrun would stop the others, who are to be asked
         where they are.
         """
-        pid, end = self.ranks[rank]
-        self.events.unregister(end)
-        if agent.report_end(self.link, rank, pid) == 0:
+        forked = self.ranks[rank]
+        self.events.unregister(forked.end)
+        if agent.report_end(self.link, rank, forked.pid) == 0:
             self.done.add(rank)
             with contextlib.suppress(OSError):  # somebody has killed it
                 self.waiting[rank].send(b"!")
@@ -183,13 +183,13 @@ class _Nodes:
     def _ended(self, node, pid):
         """True if an agent of torchrun has ended before the ranks."""
         self.events.unregister(self.agents[node])
-        if len(self.done) == self.job["world_size"]:
+        if len(self.done) == self.job.world_size:
             return False
         code = agent.exit_code(pid)
         how = f"was killed by {signal_name(-code)}"
         how = f"ended with exit code {code}" if code >= 0 else how
         text = f"{self.names[node]} is lost: its agent of torchrun {how}"
-        sockets.send(self.link, {"broken": f"{text}.{self._last_words(node)}"})
+        protocol.send(self.link, protocol.Broken(f"{text}.{self._last_words(node)}"))
         return True
 
     def _left(self, until):
@@ -221,7 +221,7 @@ class _Nodes:
 
     def _part(self):
         """Let the agents of torchrun end by themselves, if all has gone well."""
-        if len(self.done) < self.job["world_size"]:
+        if len(self.done) < self.job.world_size:
             return
         until = time.monotonic() + _GOODBYE
         for end in self.agents.values():

@@ -12,6 +12,7 @@ import cloudpickle
 import torch
 
 from course_lib.errors import UsageError
+from course_lib.launching.protocol import Surroundings
 from course_lib.launching.spec import Request
 
 # a rank's function may put something else in their place
@@ -164,8 +165,8 @@ def pack(request: Request, *, file) -> None:
     file.flush()
 
 
-def surroundings() -> dict:
-    """What of this process the ranks take on: variables, folder, paths, sources."""
+def surroundings() -> Surroundings:
+    """Return what of this process the ranks take on."""
     try:
         folder = os.getcwd()
     except FileNotFoundError:
@@ -177,10 +178,5 @@ def surroundings() -> dict:
         if len(entry) > 1 and entry[1] is None
     }
     virtual = sys.modules.get("course_lib.accelerators.virtual")
-    return {
-        "environ": dict(os.environ),
-        "path": sys.path,
-        "folder": folder,
-        "sources": sources,
-        "devices": virtual.machine.options if virtual else None,
-    }
+    devices = virtual.machine.options if virtual else None
+    return Surroundings(dict(os.environ), sys.path, folder, sources, devices)

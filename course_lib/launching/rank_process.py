@@ -20,31 +20,18 @@ import time
 import traceback
 import types
 import weakref
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from multiprocessing import process
 
+from course_lib.launching.protocol import Cause, Place, Record
 from course_lib.launching.watchdog import responder
+from course_lib.stacks import Frame
 from course_lib.system import host, linux, processes
 
 _LONGEST = 4000  # characters of an error's message
 
 inside = False  # True in the processes of a launch
 _forgotten = []
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a rank stands: its number among how many, store port, what to record.
-
-    Under torchrun `environ` holds the variables that it set, and the store is its own.
-    """
-
-    rank: int
-    world_size: int
-    port: int
-    trace: bool | list[int] = False  # all, or these training steps
-    environ: dict | None = None
 
 
 def main(place: Place, files: tuple[int, ...]) -> None:
@@ -133,13 +120,13 @@ def _report(place, setup, body, *, result):
         # for processes that start afresh; without /proc they cannot have it
         os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
         os.environ["COURSE_LIB_SETUP"] = getattr(setup, "name", "")
-        fn, args, kwargs = _unpack(body, surroundings["devices"])
+        fn, args, kwargs = _unpack(body, surroundings.devices)
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)  # as Python does
-        record = _failure("exited", end) | {"exit": code}
+        record = _failure("exited", end)._replace(exit=code)
         code = code or 1  # to leave early is a failure, to be seen at once
     except BaseException as error:
         code = 1
@@ -150,8 +137,8 @@ def _report(place, setup, body, *, result):
     except Exception as error:
         result.seek(0)
         result.truncate()
-        kind = type(record["value"]).__qualname__
-        payload.dump({"status": "unsendable", "kind": kind, "text": str(error)}, result)
+        kind = type(record.value).__qualname__
+        payload.dump(Record("unsendable", kind=kind, text=str(error)), result)
         code = 1
     result.close()
     responder.farewell()
@@ -184,7 +171,7 @@ def _call(place, fn, *, args, kwargs):
     with rank_log.kept(), _recording(place, rank_log) as recording:
         responder.tell(responder.BEGUN)
         try:
-            value = fn(place.rank, place.world_size, *args, **kwargs)
+            value = fn(place.rank, place.job.world_size, *args, **kwargs)
         except BaseException:
             responder.tell(responder.RAISED)  # to write how takes a moment
             raise
@@ -192,11 +179,15 @@ def _call(place, fn, *, args, kwargs):
     if os.getpid() != born:
         _flush()
         os._exit(0)  # a process that the function forked has returned from it, too
-    seconds = time.monotonic() - started
-    times = {"seconds": seconds, "starved": processes.starved([born]) - starved}
-    events = recording.events if recording else None
-    record = {"status": "returned", "value": value, "traffic": rank_log.traffic()}
-    return record | {"events": events, "gpus": used_gpus(), **times}
+    return Record(
+        "returned",
+        value,
+        seconds=time.monotonic() - started,
+        starved=processes.starved([born]) - starved,
+        traffic=rank_log.traffic(),
+        events=recording.events if recording else None,
+        gpus=used_gpus(),
+    )
 
 
 def used_gpus() -> list[str]:
@@ -211,31 +202,32 @@ def used_gpus() -> list[str]:
 
 
 def _recording(place, log):
-    if not place.trace:
+    trace = place.job.trace
+    if not trace:
         return contextlib.nullcontext()
     from torch import cuda
 
     from course_lib.tracing import rank_recording
 
-    steps = None if place.trace is True else place.trace
+    steps = None if trace is True else trace
     # a fresh rank has not used a GPU yet, but may
     return rank_recording.record(log, cuda=cuda.device_count() > 0, steps=steps)
 
 
 def _failure(status, error):
     at = time.monotonic()
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
-    return {
-        "status": status,
-        "kind": type(error).__qualname__,
-        "text": _text(error),
-        "chain": [(type(e).__qualname__, _text(e)) for e in _chain(error)],
-        "frames": [place for place in places if place[0] != __file__],
-        "details": "".join(traceback.format_exception(error)),
-        "virtual": _virtual_gpus(),
-        "at": at,
-    }
+    stack = traceback.extract_tb(error.__traceback__)
+    frames = (Frame(one.filename, one.lineno or 0, one.name) for one in stack)
+    return Record(
+        status,
+        kind=type(error).__qualname__,
+        text=_text(error),
+        chain=tuple(Cause(type(e).__qualname__, _text(e)) for e in _chain(error)),
+        frames=tuple(frame for frame in frames if frame.file != __file__),
+        details="".join(traceback.format_exception(error)),
+        virtual=_virtual_gpus(),
+        at=at,
+    )
 
 
 def _virtual_gpus():
@@ -264,23 +256,23 @@ def _text(error):
 
 def _surround(place, setup):
     """Take on the notebook's environment, folder, paths, sources; then be this rank."""
-    _take_on(setup["environ"] | _variables(place))
+    _take_on(setup.environ | _variables(place))
     tempfile.tempdir = None  # the server may have looked up another
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
-    sys.path[:] = setup["path"]
-    linecache.cache.update(setup["sources"])
-    if setup["folder"]:
-        os.chdir(setup["folder"])
-        process.ORIGINAL_DIR = setup["folder"]  # "" in sys.path, to who starts afresh
+    sys.path[:] = setup.path
+    linecache.cache.update(setup.sources)
+    if setup.folder:
+        os.chdir(setup.folder)
+        process.ORIGINAL_DIR = setup.folder  # "" in sys.path, to who starts afresh
     from course_lib.launching import rendezvous
 
     scatter_seeds()
     if host.rank_threads() > 1:
         _use_threads(host.rank_threads())
-    port = None if place.environ else place.port
-    rendezvous.use_store(port, place.world_size)
+    port = None if place.environ else place.job.port
+    rendezvous.use_store(port, place.job.world_size)
     rendezvous.begin_together()
     rendezvous.count_from_here()
     rendezvous.keep_groups()
@@ -289,9 +281,9 @@ def _surround(place, setup):
 
 def _variables(place):
     """Those that torchrun sets, and that it has set for a rank of several nodes."""
-    rank, size = str(place.rank), str(place.world_size)
+    rank, size = str(place.rank), str(place.job.world_size)
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.port)}
+    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.job.port)}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
     return variables | (place.environ or {})
 

@@ -11,6 +11,7 @@ import sys
 import time
 
 from course_lib.launching import client, rank_process, rendezvous
+from course_lib.launching.protocol import Ended, Job, Place, Started
 
 
 class SpawnedHost:
@@ -20,16 +21,16 @@ class SpawnedHost:
     agents = ()  # of torchrun, which takes no part
     link = None  # nothing to wait on: the launcher looks every few milliseconds
 
-    def __init__(self, job: dict, files: list[int]):
+    def __init__(self, job: Job, files: list[int]):
         listener, *self.inputs = files
         self.job, self.processes = job, {}
         self.begun, self.reported = [], set()
-        self.store = rendezvous.serve_store(job["port"], os.dup(listener))
+        self.store = rendezvous.serve_store(job.port, os.dup(listener))
         self.alive, self._pulse = os.pipe()
 
     def start_rank(self, rank: int, channel) -> None:
         """Start one rank; `channel` holds the files for output, result and stacks."""
-        place = {"rank": rank, **self.job}
+        place = Place(rank, self.job)
         files = [*self.inputs, *channel, self.alive]
         arguments = [__name__, json.dumps(place), json.dumps(files)]
         self.processes[rank] = subprocess.Popen(
@@ -41,17 +42,17 @@ class SpawnedHost:
             stdout=channel[0],
             stderr=channel[0],
         )
-        self.begun.append({"rank": rank, "pid": self.processes[rank].pid})
+        self.begun.append(Started(rank, self.processes[rank].pid))
 
-    def news(self) -> list[dict]:
+    def news(self) -> list:
         """A message for every rank that has started or ended since the last look."""
-        messages, self.begun = self.begun, []
+        news, self.begun = self.begun, []
         for rank in self.processes.keys() - self.reported:
             code = self.processes[rank].poll()
             if code is not None:
                 self.reported.add(rank)
-                messages.append({"rank": rank, "code": code, "at": time.monotonic()})
-        return messages
+                news.append(Ended(rank, code, time.monotonic()))
+        return news
 
     def signal(self, number: int, ranks: list[int]) -> None:
         """Send a signal to these ranks."""
@@ -79,7 +80,8 @@ def main(place: str, files: str) -> None:
     """Be one rank in this new process."""
     *numbers, alive = json.loads(files)
     _end_with_notebook(alive)
-    rank_process.main(rank_process.Place(**json.loads(place)), tuple(numbers))
+    rank, job, _ = json.loads(place)
+    rank_process.main(Place(rank, Job(*job)), tuple(numbers))
 
 
 def _end_with_notebook(alive):

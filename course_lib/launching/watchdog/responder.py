@@ -117,17 +117,18 @@ def _answer():
     with suppress(Exception), socket.socket(fileno=os.dup(number)) as link:
         link.sendall(b"\n")  # from now on there are answers
         while link.recv(1):
-            link.sendall(_encoded(_stacks(), _calls()) + b"\n")
+            link.sendall(_told(_stacks(), _calls()) + b"\n")
 
 
-def _encoded(stacks, calls):
-    answer = [stacks, calls, _limit, _members(), _operation(_awaited), _error()]
+def _told(stacks, calls):
+    awaited = _operation(_awaited)
+    answer = Answer(stacks, calls, _limit, _members(), awaited, _error())
     return json.dumps(answer).encode()
 
 
 def _calls():
     calls = flight_recorder.read_calls(flight_recorder.entries())
-    return flight_recorder.newest(calls)
+    return tuple(flight_recorder.newest(calls))
 
 
 def process_groups() -> dict:
@@ -161,7 +162,7 @@ def _stacks():
     me, main = threading.get_ident(), threading.main_thread().ident
     frames = sys._current_frames()
     idents = sorted(frames.keys() - {me}, key=lambda ident: ident == main)
-    return [_walk(frames[ident]) for ident in idents]
+    return tuple(_walk(frames[ident]) for ident in idents)
 
 
 def _walk(frame):
@@ -175,11 +176,13 @@ def _walk(frame):
 def farewell() -> None:
     """Tell the last calls unasked: nobody can ask a rank that has ended."""
     if _started and _is_rank():
-        tell(_encoded([], _calls()[-_LAST:]))
+        tell(_told((), _calls()[-_LAST:]))
 
 
 def understand(text: bytes) -> Answer:
     """An answer as it came through the socket."""
-    stacks, calls, *rest = json.loads(text)
-    frames = tuple([Frame(*frame) for frame in stack] for stack in stacks)
-    return Answer(frames, tuple(Call(*call) for call in calls), *rest)
+    answer = Answer(*json.loads(text))
+    return answer._replace(
+        stacks=tuple([Frame(*frame) for frame in stack] for stack in answer.stacks),
+        calls=tuple(Call(*call) for call in answer.calls),
+    )
