@@ -27,7 +27,7 @@ def test_small_objects_lie_together_though_much_is_loaded_between_them():
     code = """
 import mmap
 from course_lib.system import linux
-linux.keep_together(8)
+linux.keep_together()
 objects, between = [], []
 for _ in range(24):
     objects += [[] for _ in range(2_000)]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from course_lib.launching import protocol, rank_process, rendezvous
 from course_lib.launching.protocol import Broken, Ended, Job, Place, Signal, Started
-from course_lib.system import linux, processes
+from course_lib.system import linux
 
 _stores = []  # the store: to close it in order takes longer than to start a rank
 
@@ -42,10 +42,8 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
 
     `ranks` holds the process of each rank, by its number, as soon as it is forked.
     """
-    born, forks = time.time(), linux.Forks()
+    forks = linux.Forks()
     try:
-        os.setsid()
-        linux.adopt_orphans()
         # until a rank can tell where it is, the question must not end it
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         linux.meet_without_files()  # so will the ranks
@@ -55,10 +53,7 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
         protocol.send(link, Broken(traceback.format_exc()[-8000:]))
     finally:
         try:
-            family = linux.kill_children()
-            # a rank alone shares nothing
-            if len(family) > len(ranks) or forks.deep:
-                processes.remove_leftovers(family, born, forks)
+            forks.end(alone=len(ranks))
         finally:
             link.close()
             os._exit(0)

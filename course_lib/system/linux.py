@@ -15,6 +15,7 @@ from course_lib.system import processes
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _TIDYING = 5.0  # seconds at most: a Python that tidies up may just be starting
 _HUGE, _COLLAPSE = 2 << 20, 25  # bytes; MADV_COLLAPSE of Linux 6.1, else refused
+_TOGETHER = 64 << 20  # bytes
 _PIECE = 512 - 33  # bytes; with its head the largest that Python counts as small
 _NUMBERS = (1 << 22) + 1  # no process has a larger one (pid_max in man 5 proc)
 _pieces: list[bytes] = []
@@ -74,7 +75,7 @@ def _prctl(option, value):
         raise OSError(ctypes.get_errno(), "prctl failed")
 
 
-def keep_together(megabytes: int = 64) -> None:
+def keep_together() -> None:
     """Let Python's next small objects lie in one piece, where large pages fit them.
 
     Otherwise each megabyte of them lies between two libraries that were loaded.
@@ -82,7 +83,7 @@ def keep_together(megabytes: int = 64) -> None:
     if _pieces:
         return
     # a list that grew would lie between them
-    pieces = [b""] * (megabytes << 20 >> 9)
+    pieces = [b""] * (_TOGETHER >> 9)
     for i in range(len(pieces)):
         pieces[i] = bytes(_PIECE)
     _pieces.extend(pieces[::500])  # a piece in each part, or it would be given back
@@ -110,12 +111,15 @@ def use_huge_pages() -> Iterator[None]:
 class Forks:
     """The numbers of processes that are forked from this one, and from those, from now.
 
+    This process becomes the parent of those that lose theirs, in a session of its own.
     Each notes itself, so that it is known whoever waits for its end. What is started as
     a program of its own does not. Pages of the memory that nobody writes take nothing.
     """
 
     def __init__(self):
-        self._noted = mmap.mmap(-1, _NUMBERS)
+        os.setsid()
+        adopt_orphans()
+        self._noted, self._since = mmap.mmap(-1, _NUMBERS), time.time()
         self._first = os.getpid()
         os.register_at_fork(after_in_child=self._note)
 
@@ -129,10 +133,15 @@ class Forks:
             return False
         return bool(self._noted[pid])
 
-    @property
-    def deep(self) -> bool:
-        """True if a process that was forked has itself forked another."""
-        return bool(self._noted[0])
+    def end(self, alone: int = 0) -> None:
+        """Kill all children, and remove what they have shared and left behind.
+
+        If no more than `alone` were forked, and they forked none, that is nothing.
+        """
+        family = kill_children()
+        forked_more = bool(self._noted[0])
+        if len(family) > alone or forked_more:
+            processes.remove_leftovers(family, self._since, self)
 
 
 def kill_children() -> set[int]:

@@ -37,12 +37,8 @@ class Unable(Exception):
 
 def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
     """Run one notebook in this freshly forked process, which ends here."""
-    born = time.time()
     forks = linux.Forks()
-    family = set()
     try:
-        os.setsid()
-        linux.adopt_orphans()
         os.close(owner)  # whose end closes the link, too
         folder = Path(arguments["folder"])
         job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
@@ -53,8 +49,7 @@ def main(link, arguments: dict, *, files: list[int], owner: int) -> None:
         end = {"end": "broken", "why": traceback.format_exc()[-4000:]}
     finally:
         with contextlib.suppress(OSError):
-            family = linux.kill_children()
-            processes.remove_leftovers(family, born, forks)
+            forks.end()
         with contextlib.suppress(OSError):
             sockets.send(link, end)
         os._exit(0)
