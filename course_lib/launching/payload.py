@@ -23,8 +23,10 @@ _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 def dump(value, file, *, pickling=cloudpickle) -> None:
     """Write `value` to a binary file; a cell's classes and functions go by value."""
     pickled = io.BytesIO()
+    pickler = pickling.Pickler(pickled)
+    pickler.persistent_id = _refuse_tensor
     try:
-        type("NoTensors", (_NoTensors, pickling.Pickler), {})(pickled).dump(value)
+        pickler.dump(value)
     except _HasTensors:
         _save(value, file, pickle_module=pickling)
     else:
@@ -44,13 +46,10 @@ class _HasTensors(Exception):
     """What is being pickled needs `torch.save`."""
 
 
-class _NoTensors:
+def _refuse_tensor(thing):
     """For what has no tensor: a small value takes `torch.save` five times as long."""
-
-    def persistent_id(self, thing):
-        if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
-            raise _HasTensors
-        return None
+    if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
+        raise _HasTensors
 
 
 class _CallPickler(cloudpickle.Pickler):
