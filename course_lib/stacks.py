@@ -56,10 +56,10 @@ def _file_name(file):
     return file if nearby.startswith("..") else nearby
 
 
-def source(frame: Frame, around: int = 1) -> list[str]:
-    """The line of `frame` marked by an arrow, with `around` lines on either side."""
+def source(frame: Frame) -> list[str]:
+    """Return the line of `frame` marked by an arrow, with those beside it."""
     linecache.checkcache(frame.file)  # a module may have been edited since
-    numbers = range(max(1, frame.line - around), frame.line + around + 1)
+    numbers = range(max(1, frame.line - 1), frame.line + 2)
     lines = [(number, linecache.getline(frame.file, number)) for number in numbers]
     return [
         f"  {'-->' if number == frame.line else '   '} {number:>3}  {text.rstrip()}"

@@ -32,6 +32,7 @@ from course_lib.exercises.checking import NotStarted, NotYet
 from course_lib.launching import payload
 from course_lib.launching.results import Results
 from course_lib.studies import cache as kept
+from course_lib.tracing.meter import Meter
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "exercises").glob("*.ipynb"))
@@ -238,7 +239,12 @@ class Called(attempt.Attempt):
                 with suppress(BaseException):
                     value = self._call(observe, case.given)
                     return Results(
-                        [value], output=[""], seconds=[0.0], trace=None, title="called"
+                        [value],
+                        output=[""],
+                        seconds=[0.0],
+                        trace=None,
+                        meter=Meter(1),
+                        title="called",
                     )
                 # what a call that failed still holds would take room from the next
                 gc.collect()

@@ -240,7 +240,12 @@ def test_a_value_is_shown_in_one_short_line(value, text):
 
 def test_results_are_a_table():
     results = Results(
-        [1, torch.zeros(2)], output=["a\n", ""], seconds=[0.1, 0.2], title="2 ranks"
+        [1, torch.zeros(2)],
+        output=["a\n", ""],
+        seconds=[0.1, 0.2],
+        trace=None,
+        meter=None,
+        title="2 ranks",
     )
     assert results[1].shape == (2,)
     assert repr(results) == "Results of 2 ranks: [1, f32[2]]"

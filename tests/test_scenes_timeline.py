@@ -206,7 +206,9 @@ def test_what_is_no_trace_is_a_sentence(given, words):
 
 
 def test_results_lead_to_their_trace():
-    results = Results([1], output=[], seconds=1, trace=trace(*STEP))
+    results = Results(
+        [1], output=[], seconds=1, trace=trace(*STEP), meter=None, title=""
+    )
     with pytest.raises(UsageError, match="found Results: give its `.trace`"):
         scenes.timeline(results)
 

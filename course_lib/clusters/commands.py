@@ -50,37 +50,51 @@ def command(
         whole(name, value)
     if whole("restarts", restarts, least=0) and launcher != "torchrun":
         raise UsageError(f"{launcher} does not restart ranks: torchrun does")
-    fields: dict[str, object] = {"nodes": nodes, "ranks": ranks_per_node}
-    fields["total"] = nodes * ranks_per_node
-    fields |= {"cores": whole("cores", cores) if cores is not None else ""}
-    fields |= {"unbound": "none" if cores is None else "", "restarts": restarts or ""}
-    fields["fresh"] = 1 if restarts and not scheduler else ""  # a job script exports it
-    fields |= _in_job(scheduler) if scheduler else _by_hand(fields, hosts)
+    bound = "" if cores is None else whole("cores", cores)
+    place = _in_job(scheduler) if scheduler else _by_hand(nodes, ranks_per_node, hosts)
     if launcher == "srun":
         # an allocation has its own names; a job's MASTER_ADDR goes to all ranks
-        fields["address"] = "" if scheduler else _FIRST_NODE
-    fields["endpoint"] = f"{fields['address']}:{fields['port']}" if nodes > 1 else ""
-    fields |= {"standalone": "--standalone" if nodes == 1 else ""}
-    fields["script"] = quoted(script)
+        place["address"] = "" if scheduler else _FIRST_NODE
+    fields = {
+        **place,
+        "nodes": nodes,
+        "ranks": ranks_per_node,
+        "total": nodes * ranks_per_node,
+        "cores": bound,
+        "unbound": "" if bound else "none",
+        "restarts": restarts or "",
+        "fresh": 1 if restarts and not scheduler else "",  # a job script exports it
+        "endpoint": f"{place['address']}:{place['port']}" if nodes > 1 else "",
+        "standalone": "--standalone" if nodes == 1 else "",
+        "script": quoted(script),
+    }
     return " ".join(fill(launcher, fields))
 
 
 def _in_job(scheduler):
     choice(scheduler, JOB_IDS, what="scheduler")
-    place = {"hosts": "", "slots": "", "job": f'"${JOB_IDS[scheduler]}"'}
-    return place | {"address": '"$MASTER_ADDR"', "port": '"$MASTER_PORT"'}
+    return {
+        "hosts": "",
+        "slots": "",
+        "address": '"$MASTER_ADDR"',
+        "port": '"$MASTER_PORT"',
+        "job": f'"${JOB_IDS[scheduler]}"',
+    }
 
 
-def _by_hand(fields, hosts):
-    nodes = fields["nodes"]
+def _by_hand(nodes, ranks, hosts):
     if hosts is None:
         hosts = [f"node{i}" for i in range(nodes)] if nodes > 1 else ["localhost"]
     if isinstance(hosts, str) or len(hosts) != nodes:
         raise UsageError(f"hosts are {hosts!r:.60}, expected a list with {nodes} names")
     hosts = [word("hosts", host) for host in hosts]
-    slots = ",".join(f"{host}:{fields['ranks']}" for host in hosts)
-    place = {"hosts": ",".join(hosts), "slots": slots, "address": hosts[0]}
-    return place | {"port": 29500, "job": "job1"}
+    return {
+        "hosts": ",".join(hosts),
+        "slots": ",".join(f"{host}:{ranks}" for host in hosts),
+        "address": hosts[0],
+        "port": 29500,
+        "job": "job1",
+    }
 
 
 class _Template(string.Template):

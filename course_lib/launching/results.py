@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from course_lib.display import html_table
 from course_lib.text import short
+from course_lib.tracing.events import Trace
 from course_lib.tracing.meter import Meter
 
 
@@ -16,12 +17,11 @@ class Results(Sequence):
     node wrote (empty without `nodes=`).
     """
 
-    def __init__(
-        self, values, *, output, seconds, trace=None, meter=None, title="", agents=()
-    ):
+    def __init__(self, values, *, output, seconds, trace, meter, title, agents=()):
         self._values, self.title, self.agents = list(values), title, list(agents)
-        self.output, self.seconds, self.trace = output, seconds, trace
-        self.meter = meter or Meter(len(self._values))
+        self.output, self.seconds = output, seconds
+        self.trace: Trace | None = trace
+        self.meter: Meter = meter
 
     def __getitem__(self, rank):
         return self._values[rank]
