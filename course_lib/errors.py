@@ -94,7 +94,7 @@ class LaunchInterrupted(_Report, KeyboardInterrupt):
 
 
 def last_error() -> LaunchError:
-    """The error of the last failed launch; its `details` are the whole traceback.
+    """Return the error of the last failed launch; `details` hold its whole traceback.
 
     Errors: `UsageError` if no launch has failed.
     """

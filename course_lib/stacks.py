@@ -33,13 +33,13 @@ _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 
 def is_learners(frame: Frame) -> bool:
-    """True for a line the learner wrote: a cell, a script, a module of their own."""
+    """Return True for a line the learner wrote: in a cell, a script, a module."""
     library = frame.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
     return not (library or _INSTALLED.search(frame.file))
 
 
 def place(frame: Frame) -> str:
-    """`cell In[3], line 4, in train`, or the file where there is no such cell."""
+    """Return `cell In[3], line 4, in train`, or the file where there is no cell."""
     return f"{_file_name(frame.file)}, line {frame.line}, in {frame.function}"
 
 
@@ -93,7 +93,7 @@ def show_folded(frames: Sequence[Frame]) -> str:
 
 
 def whereabouts(frames: Sequence[Frame]) -> str:
-    """Where a running rank is, in one line: the learner's line and its source."""
+    """Say where a running rank is, in one line: the learner's line and its source."""
     learners = [frame for frame in frames if is_learners(frame)]
     if not frames:
         return "an unknown place: it did not answer"
@@ -105,7 +105,7 @@ def whereabouts(frames: Sequence[Frame]) -> str:
 
 
 def parse_dump(text: str) -> list[list[Frame]]:
-    """One stack per thread, each outermost first, the thread that was asked last."""
+    """Return a stack per thread, each outermost first, that which was asked last."""
     stacks = []
     for line in text.splitlines():
         match = _LINE.match(line)
@@ -122,20 +122,20 @@ def parse_tracebacks(text: str) -> list[Frame]:
 
 
 def main_stack(stacks: list[list[Frame]]) -> list[Frame]:
-    """The stack that tells where a rank is: the last with a line of the learner's."""
+    """Return the stack that tells where a rank is: the last with a learner's line."""
     stacks = [stack for stack in stacks if stack]
     learners = [stack for stack in stacks if any(map(is_learners, stack))]
     return (learners or stacks or [[]])[-1]
 
 
 def of_child(stacks: list[list[Frame]]) -> list[Frame]:
-    """Where a forked process is: without the frames that it has from its parent."""
+    """Return where a forked process is, without the frames that are its parent's."""
     stack = main_stack(stacks)
     starts = [i for i, frame in enumerate(stack) if frame.function == "_bootstrap"]
     return stack[starts[-1] + 1 :] if starts else stack
 
 
 def _inside(stack):
-    """The stack without the frames that belong to starting the rank."""
+    """Return the stack without the frames that belong to starting the rank."""
     first = next((i for i, frame in enumerate(stack) if is_learners(frame)), 0)
     return stack[first:]

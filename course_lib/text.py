@@ -15,37 +15,37 @@ _TYPES = {
 
 
 def many(count, noun):
-    """`1 rank`, `2 ranks`, `1,797 samples`, `3 processes`, `4 batches`."""
+    """Return a number with its noun: `1 rank`, `1,797 samples`, `3 processes`."""
     end = "" if count == 1 else "es" if noun.endswith(("s", "tch")) else "s"
     return f"{count:,} {noun}{end}"
 
 
 def listed(things):
-    """`0`, `0 and 1`, `0, 1 and 2`."""
+    """Return things in a row: `0`, `0 and 1`, `0, 1 and 2`."""
     *first, last = map(str, things)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def extent(numbers, unit=""):
-    """`3` when all are equal, else `3 to 5`."""
+    """Return `3` when all are equal, else `3 to 5`."""
     low, high = min(numbers), max(numbers)
     return f"{low:,}{unit}" if low == high else f"{low:,} to {high:,}{unit}"
 
 
 def size(count: float) -> str:
-    """Bytes as people read them, in powers of 1000: `12 B`, `3.5 kB`, `40 GB`."""
+    """Return bytes as people read them, by powers of 1000: `12 B`, `3.5 kB`."""
     scale, unit = byte_unit(count)
     return f"{count:.0f} B" if scale == 1 else f"{count / scale:.3g} {unit}"
 
 
 def byte_unit(count: float) -> tuple[int, str]:
-    """The unit in which bytes read best, as in `size`, and how many bytes it is."""
+    """Return how many bytes the unit has in which `count` reads best, and its name."""
     power = next((p for p in range(4) if abs(count) < 999.5 * 1000**p), 4)
     return 1000**power, ("B", "kB", "MB", "GB", "TB")[power]
 
 
 def unit_of(seconds):
-    """Factor and name of the unit in which `seconds` reads best."""
+    """Return factor and name of the unit in which `seconds` reads best."""
     return next((scale, unit) for least, scale, unit in _SECONDS if seconds >= least)
 
 
@@ -56,12 +56,12 @@ def duration(seconds):
 
 
 def rank_name(rank):
-    """`rank 0` for a number; a device keeps its own name."""
+    """Return `rank 0` for a number; a device keeps its own name."""
     return rank if isinstance(rank, str) else f"rank {rank}"
 
 
 def rank_noun(rank):
-    """`rank` for a number, `device` for the name of one, `stage` for `stage 0`."""
+    """Return `rank` for a number, `device` for a name, `stage` for `stage 0`."""
     if not isinstance(rank, str):
         return "rank"
     word, _, number = rank.rpartition(" ")
@@ -77,7 +77,7 @@ def rank_order(rank: int | str) -> tuple:
 
 
 def ranks_named(ranks: Collection[int]) -> str:
-    """`rank 3`, or `ranks 0, 2-5`."""
+    """Return `rank 3`, or `ranks 0, 2-5`."""
     runs = []
     for rank in sorted(ranks):
         if runs and rank == runs[-1][-1] + 1:
@@ -92,7 +92,7 @@ def ranks_named(ranks: Collection[int]) -> str:
 
 
 def signal_name(number: int) -> str:
-    """`SIGSEGV`; `signal 35` for one without a name."""
+    """Return `SIGSEGV`; `signal 35` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -100,7 +100,7 @@ def signal_name(number: int) -> str:
 
 
 def short(value) -> str:
-    """A value in one line: a tensor as `f32[8, 4]`, all else by its repr, cut at 60."""
+    """Return a value in one line: a tensor as `f32[8, 4]`, else its repr, cut at 60."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None and len(shape):
         return f"{_short_type(dtype)}[{', '.join(map(str, shape))}]"

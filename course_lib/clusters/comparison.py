@@ -77,7 +77,7 @@ def _row(launcher):
 
 
 def _found(launcher, variables) -> tuple[Mapping[str, str], str]:
-    """The variables of a rank, and where they come from."""
+    """Return the variables of a rank, and where they come from."""
     program, lacks = _PROGRAMS.get(launcher), ""
     if program:
         path = _path(program)
@@ -90,7 +90,7 @@ def _found(launcher, variables) -> tuple[Mapping[str, str], str]:
 
 
 def _path(program):
-    """The program of that launcher; `mpirun` may be another's."""
+    """Return the program of that launcher; `mpirun` may be another's."""
     for path in filter(None, map(shutil.which, program.names)):
         if program.version in _output([path, "--version"], os.environ):
             return path
@@ -98,7 +98,7 @@ def _path(program):
 
 
 def _last_rank(path, program, variables):
-    """What the last of two ranks finds in its environment; None if it cannot start."""
+    """Return what the last of two ranks finds in its environment; or None."""
     # without what a launch or a job that this process is in has set
     told = {name for row in LAUNCHERS for name in row[1:]}
     env = {name: value for name, value in os.environ.items() if name not in told}
@@ -112,7 +112,7 @@ def _last_rank(path, program, variables):
 
 
 def _output(command, env):
-    """What a command prints; nothing if it fails or takes too long."""
+    """Return what a command prints; nothing if it fails or takes too long."""
     try:
         done = subprocess.run(
             command,

@@ -102,7 +102,7 @@ def resolve_rank(env: Mapping[str, str] | None = None) -> ResolvedRank:
 
 
 def _read(row, env, *, by_hand):
-    """The numbers of one launcher, each of them checked."""
+    """Return the numbers of one launcher, each of them checked."""
     launcher = row.launcher
     if row == _TORCHRUN and by_hand:
         launcher = "by hand"
@@ -164,7 +164,7 @@ def _compare(row, inner, env):
 
 
 def _nobody(env):
-    """The error where no launcher has told a local rank."""
+    """Return the error where no launcher has told a local rank."""
     names, tip = [row.local_rank for row in LAUNCHERS], "torchrun"
     if "LSB_JOBID" in env:
         tip = "jsrun or mpirun, or torchrun with blaunch: LSF lists hosts, not ranks"

@@ -35,7 +35,7 @@ class FakeCalls(list):
     """The collectives of one rank, `FakeCall`s in their order."""
 
     def _rows(self):
-        """Calls by name and ranks: how many, and their bytes together."""
+        """Yield calls by name and ranks: how many, and their bytes together."""
         totals = {}
         for name, bytes, ranks in self:
             count, total = totals.get((name, len(ranks)), (0, 0))
@@ -118,7 +118,7 @@ class _Counted(TorchDispatchMode):
 
 
 def _group(args):
-    """The group of a collective; None for what is none, such as a wait."""
+    """Return the group of a collective; None for what is none, such as a wait."""
     for arg in args:
         if isinstance(arg, torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
             return dist.ProcessGroup.unbox(arg)

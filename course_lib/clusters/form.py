@@ -77,7 +77,7 @@ def _box():
 
 
 def _shown(*, scheduler, script, **values):
-    """The script and what it asks for; in place of a script why there is none."""
+    """Return the script and what it asks for, or why there is none."""
     try:
         text = job_script(scheduler, script, **values)
     except UsageError as error:

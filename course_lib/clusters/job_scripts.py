@@ -116,7 +116,7 @@ def _refuse(sizes, names, setup):
 
 
 def _tasks(launcher, sizes, gpus):
-    """What a node and the whole job have, in the words of the schedulers."""
+    """Return what a node and the whole job have, in the words of the schedulers."""
     hours, minutes = divmod(sizes["minutes"], 60)
     ranks, nodes = max(gpus, 1), sizes["nodes"]
     # torchrun starts a node's ranks: for the scheduler a node has one task

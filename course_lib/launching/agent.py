@@ -136,7 +136,7 @@ def report_end(link: socket.socket, rank: int, pid: int) -> int:
 
 
 def exit_code(pid: int) -> int:
-    """How a child that has ended did so: negative for a signal."""
+    """Return how a child that has ended did so: negative for a signal."""
     # the process stays a zombie until the end, so that its number is not used again
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert end is not None  # it waits until there is one

@@ -62,7 +62,7 @@ class ForkServer:
             self.process = self._start(theirs)
 
     def _start(self, theirs):
-        """The process that serves the other end of `control`."""
+        """Start the process that serves the other end of `control`."""
         numbers = map(str, (theirs.fileno(), self.owner))
         return subprocess.Popen(
             [sys.executable, "-c", START, self.module, *numbers, *self.arguments],
@@ -76,11 +76,11 @@ class ForkServer:
         )
 
     def lives(self) -> bool:
-        """True while it can fork."""
+        """Return True while it can fork."""
         return self.process.poll() is None
 
     def fits(self) -> bool:
-        """True while this server can start ranks for this process as it is now."""
+        """Return True while it can start ranks for this process as that is now."""
         mine = self.owner == os.getpid() and self._read == _read_at_import()
         return mine and self.lives()
 
@@ -96,7 +96,7 @@ class ForkServer:
         return link
 
     def last_words(self) -> str:
-        """What the server wrote before it ended."""
+        """Return what the server wrote before it ended."""
         return os.pread(self.log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class ForkServer:
 
 
 def current_server() -> ForkServer:
-    """The server of this process, started now if there is none that fits."""
+    """Return the server of this process, started now if there is none that fits."""
     global _current
     with _lock:
         if _current is None or not _current.fits():
@@ -161,7 +161,7 @@ class ForkedHost:
             protocol.send(self.link, Start(rank), channel)
 
     def news(self) -> list:
-        """The messages that came since the last look: ranks that started or ended."""
+        """Return the messages since the last look: which ranks started or ended."""
         news = []
         while not self._closed and sockets.waits(self.link):
             message, _ = protocol.receive(self.link)
@@ -251,7 +251,7 @@ def _log():
 
 
 def gpus_of_nodes(shares: list[int]) -> list[dict]:
-    """The variable that leaves each node GPUs of its own, or none if there are too few.
+    """Return the variable that leaves each node GPUs of its own; none if there are few.
 
     Of a GPU that two nodes saw, the ranks of each would believe that it is theirs.
     """
@@ -267,7 +267,7 @@ def gpus_of_nodes(shares: list[int]) -> list[dict]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The variables of a fork server that this process starts, with more of them."""
+    """Return the variables of a fork server that this process starts, with more."""
     return {**_QUIET, **os.environ, **_VARIABLES, **variables}
 
 

@@ -111,7 +111,7 @@ class Screen:
             self._next, self._dirty = now + max(_EVERY, 10 * took), False
 
     def _count(self, seconds):
-        """The clock, which moves once a second."""
+        """Move the clock on, once a second."""
         if seconds > self._seconds:
             self._seconds, self._dirty = seconds, True
             self.state = f"{seconds} s …"
@@ -163,7 +163,7 @@ def _abridged(rank, text):
 
 
 def _visible(row):
-    """The row without colours, cut where no screen could show it."""
+    """Return the row without colours, cut where no screen could show it."""
     cut = len(row) - _WIDEST
     row = row if cut <= 0 else f"{row[:_WIDEST]} ... {cut:,} more characters"
     return _ESCAPES.sub("", row)
@@ -187,7 +187,7 @@ def _print(rank, lines):
 
 
 def _open_area(screen):
-    """A place in the running cell that can be drawn again; None outside a notebook."""
+    """Open a place in the cell that can be drawn again; None outside a notebook."""
     if not in_notebook():
         return None
     from IPython.display import display

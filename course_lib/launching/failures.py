@@ -95,13 +95,13 @@ def _tells_of_loss(cause):
 
 
 def culprit(ends: Collection[RankExit]) -> RankExit | None:
-    """The rank that failed first and not because of another; None if all returned."""
+    """Return the rank that failed first, and not because of another, or None."""
     failed = [end for end in ends if end.failed]
     return min(failed, key=lambda end: (end.is_symptom, end.moment), default=None)
 
 
 def settled(ends: Collection[RankExit]) -> bool:
-    """True once the failures so far explain themselves without waiting for more."""
+    """Return True once the failures so far explain themselves."""
     first = culprit(ends)
     # a rank that lost its peer: the peer's own end, a clean return too, explains it
     return first is not None and (
@@ -110,7 +110,7 @@ def settled(ends: Collection[RankExit]) -> bool:
 
 
 def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> LaunchError:
-    """The error for a failed launch of ranks in these states, in the order of ranks."""
+    """Return the error for a failed launch of ranks in these states, in their order."""
     end = culprit(ends)
     assert end is not None, "no rank failed"
     record, stacks, gone = end.record, running_stacks(states), _gone(end, ends)
@@ -142,13 +142,13 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
 
 
 def _reason(end):
-    """What the rank said of its end, for `advice`."""
+    """Return what the rank said of its end, for `advice`."""
     texts = [cause.text for cause in end.record.chain]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
 
 
 def _about_gpus(end, ranks):
-    """What helps a rank that wanted a GPU which is not there; "" if it did not."""
+    """Return what helps a rank that wanted a GPU which is not there, or ""."""
     virtual = end.record.virtual
     if end.status == "exited":
         return missing.help_exit(f"{_reason(end)}\n{end.printed}", virtual=virtual)
@@ -158,7 +158,7 @@ def _about_gpus(end, ranks):
 
 
 def _gone(end, ends):
-    """The ranks whose clean end explains why `end` lost its connection."""
+    """Return the ranks whose clean end explains why `end` lost its connection."""
     returned = [other.rank for other in ends if other.status == "returned"]
     return returned if end.is_symptom else []
 
@@ -268,7 +268,7 @@ def _stood(state, name):
 
 
 def advice(text: str) -> list[str]:
-    """Lines that say what helps, for the message of an error: which place is full.
+    """Return lines that say what helps against an error: which place is full.
 
     Nothing if the message tells neither of a lack of room nor of a missing connection.
     """

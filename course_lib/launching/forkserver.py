@@ -152,7 +152,7 @@ def prepare(preload=()) -> Iterator[float]:
 
 
 def _complete() -> None:
-    """Once all is imported: what ranks read from files, and use first."""
+    """Read and use once what ranks read from files, and use first."""
     from course_lib import data
 
     # torch.manual_seed shows the lines from which it was called

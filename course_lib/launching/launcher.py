@@ -182,7 +182,7 @@ class _Launch:
         return seconds
 
     def _running(self):
-        """True until all ranks have ended, or one failed and it is known why."""
+        """Return True until all ranks have ended, or one failed and it is known why."""
         return len(self.ends) < self.world_size and not self._failing()
 
     def _step(self, seconds):
@@ -224,7 +224,7 @@ class _Launch:
         return [end for end in self.ends.values() if end.failed]
 
     def _failing(self):
-        """True once a rank has failed and all is known of it, or will not be known."""
+        """Return True once a rank has failed and no more will be known of it."""
         failed = self._failed()
         if not failed:
             return False
@@ -248,7 +248,7 @@ class _Launch:
         return replace(end, printed="\n".join(rows))
 
     def interrupted(self):
-        """The parts of an error that tells where the ranks were; they are stopped."""
+        """Stop the ranks; return the parts of an error that tells where they were."""
         if self.host:
             return self._end("interrupted")
         when = "after they had ended" if self.pipes else "before they were started"
@@ -270,7 +270,7 @@ class _Launch:
         }
 
     def results(self):
-        """What the ranks returned."""
+        """Return what the ranks returned."""
         for rank, end in self.ends.items():
             self.ends[rank] = replace(end, record=_load(self.written[rank]))
         if failures.culprit(self.ends.values()):
@@ -321,7 +321,7 @@ class _Launch:
 
 
 def _metered(records):
-    """What the ranks sent; a warning where one received it into another tensor."""
+    """Return what the ranks sent; warn where one received it into another tensor."""
     result = meter.join_ranks([record.traffic for record in records])
     for sentence in result.unlike[:1]:
         warnings.warn(sentence, stacklevel=5)  # the line of the launch
@@ -329,7 +329,7 @@ def _metered(records):
 
 
 def describe(world_size: int, nodes: int | None = None, used=None) -> str:
-    """Where the ranks of a launch run: `2 ranks on the CPU, one thread each`.
+    """Say where the ranks of a launch run: `2 ranks on the CPU, one thread each`.
 
     `used` are the GPUs of each rank, which are known when all have ended. Before that
     nothing is said where there are GPUs: whether to use them is the function's choice.
@@ -351,7 +351,7 @@ def describe(world_size: int, nodes: int | None = None, used=None) -> str:
 
 
 def _disturbance(records):
-    """What a figure of this run should say: a rank lacked a core, without need."""
+    """Return what a figure of this run should say: a rank lacked a core in vain."""
     if len(records) > host.usable_cores():
         return ""  # they share cores, as their number says already
     shares = [record.starved / record.seconds for record in records]
@@ -363,7 +363,7 @@ def _disturbance(records):
 
 
 def _host(nodes):
-    """What starts the ranks on this system."""
+    """Return what starts the ranks on this system."""
     if nodes:
         from course_lib.launching.client import NodesHost
 
@@ -378,14 +378,14 @@ def _host(nodes):
 
 
 def _file():
-    """An open file that has no name and is gone when nobody holds it."""
+    """Open a file that has no name and is gone when nobody holds it."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("course_lib"), "w+b")
     return tempfile.TemporaryFile("w+b")
 
 
 def _load(file):
-    """The record that a rank wrote; empty if it did not come to that."""
+    """Return the record that a rank wrote; empty if it did not come to that."""
     if os.fstat(file.fileno()).st_size == 0:
         return Record()
     file.seek(0)

@@ -39,7 +39,7 @@ def main(link: socket.socket, given: list, *, files: list[int], owner: int) -> N
 
 
 def host_names(count: int) -> list[str]:
-    """The names of so many nodes, in an order that sorting keeps: node0, node1, …"""
+    """Return names of so many nodes, in an order that sorting keeps: node0, node1, …"""
     width = len(str(count - 1))
     return [f"node{number:0{width}}" for number in range(count)]
 
@@ -115,7 +115,7 @@ class _Nodes:
         _torchrun(self._arguments(node, store, name), store if node == 0 else None)
 
     def _arguments(self, node, store, name):
-        """The command line of torchrun on this node, without its first word."""
+        """Return the command line of torchrun on this node, without its first word."""
         port, size = store.getsockname()[1], len(self.shares)
         host, conf = self.names[0], []
         if not self.named:
@@ -135,7 +135,7 @@ class _Nodes:
         ]
 
     def _files(self):
-        """The open files that are this agent's alone."""
+        """Return the open files that are this agent's alone."""
         channels = [file for files in self.channels.values() for file in files]
         ends = [forked.end for forked in self.ranks.values()]
         open_sockets = [self.link, self.door, *self.waiting.values()]
@@ -181,7 +181,7 @@ class _Nodes:
                 self.waiting[rank].send(b"!")
 
     def _ended(self, node, pid):
-        """True if an agent of torchrun has ended before the ranks."""
+        """Return True if an agent of torchrun has ended before the ranks."""
         self.events.unregister(self.agents[node])
         if len(self.done) == self.job.world_size:
             return False
@@ -193,7 +193,7 @@ class _Nodes:
         return True
 
     def _left(self, until):
-        """The seconds that the nodes still have to join; None once all have."""
+        """Return the seconds that the nodes still have to join; None once all have."""
         if not self.channels:
             return None
         return max(0.0, until - time.monotonic())
@@ -209,7 +209,7 @@ class _Nodes:
         return f"{who} never joined: no rank began within {self.patience:g} s.{words}"
 
     def _last_words(self, node):
-        """What an agent wrote last, as lines; of its notes only the newest."""
+        """Return what an agent wrote last, as lines; of its notes only the newest."""
         lines = [line for line in self._log(node).splitlines() if line.strip()]
         matches = [(_NOTE.match(line), line) for line in lines]
         notes = [line[match.end() :] for match, line in matches if match]
@@ -236,7 +236,7 @@ def _be_rank(place, files, host):
 
 
 def _works(host, addresses):
-    """True if a process may have a host name of its own: a child tries it."""
+    """Return True if a process may have a host name of its own: a child tries it."""
 
     def child():
         with contextlib.suppress(OSError):
@@ -248,7 +248,7 @@ def _works(host, addresses):
 
 
 def _given(pid):
-    """The variables that torchrun set for a process."""
+    """Return the variables that torchrun set for a process."""
     with open(f"/proc/{pid}/environ", errors="surrogateescape") as file:
         pairs = (pair.partition("=") for pair in file.read().split("\0") if pair)
         return {k: v for k, _, v in pairs if os.environ.get(k) != v}

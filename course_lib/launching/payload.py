@@ -47,7 +47,7 @@ class _HasTensors(Exception):
 
 
 def _refuse_tensor(thing):
-    """For what has no tensor: a small value takes `torch.save` five times as long."""
+    """Let what has no tensor be pickled: `torch.save` takes five times as long."""
     if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
         raise _HasTensors
 
@@ -65,7 +65,7 @@ class _CallPickler(cloudpickle.Pickler):
         self.globals_ref[id(self._names)] = _Variables()
 
     def reducer_override(self, thing):
-        """How `thing` is made again; a class or a function by value gets its name."""
+        """Return how `thing` is made; a class or function by value gets its name."""
         reduced = super().reducer_override(thing)
         if reduced is NotImplemented or self._names.get(thing.__name__) is not thing:
             return reduced
@@ -93,7 +93,7 @@ def _define(name, make, arguments):
 
 
 def travels(value) -> bool:
-    """True if `value` can be pickled."""
+    """Return True if `value` can be pickled."""
     try:
         with open(os.devnull, "wb") as nowhere:
             cloudpickle.Pickler(nowhere).dump(value)
@@ -103,7 +103,7 @@ def travels(value) -> bool:
 
 
 def name_culprit(fn, arguments: dict) -> str:
-    """Which of `arguments` (by name) or variables that `fn` uses cannot be pickled."""
+    """Say which of `arguments` (by name) or variables of `fn` cannot be pickled."""
     for name, value in arguments.items():
         if not travels(value):
             return f"the argument `{name}` is a {_kind(value)}"
@@ -115,7 +115,7 @@ def name_culprit(fn, arguments: dict) -> str:
 
 
 def _used(fn, functions):
-    """The first variable of `fn`, or of functions it calls, that cannot be pickled."""
+    """Return the first variable of `fn`, or what it calls, that cannot be pickled."""
     functions.add(fn)
     try:
         variables = inspect.getclosurevars(fn)
@@ -136,7 +136,7 @@ def _used(fn, functions):
 
 
 def _names(code):
-    """The global names in a function, and in functions and lists written inside it."""
+    """Return the global names in a function, and in what is written inside it."""
     parts = [part for part in code.co_consts if isinstance(part, types.CodeType)]
     return {*code.co_names}.union(*map(_names, parts))
 

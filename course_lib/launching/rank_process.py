@@ -52,7 +52,7 @@ def main(place: Place, files: tuple[int, ...]) -> None:
 
 
 def _open(file):
-    """A reader with a position of its own, which ranks that share an open file lack."""
+    """Return a reader with a position of its own: ranks share that of an open file."""
     try:
         # PyTorch reads from a file into its tensors; from a map it copies all once more
         return open(f"/proc/{os.getpid()}/fd/{file}", "rb")
@@ -61,7 +61,7 @@ def _open(file):
 
 
 def _stand_alone(output, stacks):
-    """A session, output, stack dumps and exit handlers of this rank's own."""
+    """Take a session, output, stack dumps and exit handlers of this rank's own."""
     global inside
     inside = True
     if os.getpid() != os.getsid(0):
@@ -148,7 +148,7 @@ def _report(place, setup, body, *, result):
 
 
 def _unpack(body, devices):
-    """What to call; a function that names virtual GPUs of the notebook gets such."""
+    """Return what to call; a function that names virtual GPUs finds them here."""
     from course_lib.launching import payload
 
     try:
@@ -191,7 +191,7 @@ def _call(place, fn, *, args, kwargs):
 
 
 def used_gpus() -> list[str]:
-    """The GPUs on which this process has had tensors, by names that all ranks share."""
+    """Return the GPUs on which this process had tensors, named alike on all ranks."""
     from torch import cuda
 
     if not cuda.is_initialized():
@@ -237,7 +237,7 @@ def _virtual_gpus():
 
 
 def _chain(error):
-    """The exception, and those that it was raised from or after."""
+    """Return the exception, and those that it was raised from or after."""
     chain = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -246,7 +246,7 @@ def _chain(error):
 
 
 def _text(error):
-    """The message, cut at a length that a cell can show; `details` hold the whole."""
+    """Return the message, cut at what a cell can show; `details` hold the whole."""
     try:
         text = "\n".join([str(error) or "(no message)", *_inner(error)])
     except Exception:
@@ -329,7 +329,7 @@ _GROUP = getattr(builtins, "BaseExceptionGroup", ())  # since Python 3.11
 
 
 def _inner(error: BaseException) -> list[str]:
-    """What belongs to an error beside its message: its notes, the errors of a group."""
+    """Return what an error has beside its message: notes, the errors of a group."""
     lines = [str(note) for note in getattr(error, "__notes__", ())]
     for part in error.exceptions if isinstance(error, _GROUP) else ():
         inner = "\n".join([f"{type(part).__qualname__}: {part}", *_inner(part)])

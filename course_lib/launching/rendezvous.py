@@ -22,7 +22,7 @@ _KEPT = 16  # process groups: each holds a thread and a connection per rank
 
 
 def serve_store(port: int, listener: int):
-    """The store where ranks find each other, on a socket that listens already."""
+    """Serve the store where ranks find each other, on a socket that listens already."""
     # no port race: the socket was bound before any rank was started
     return TCPStore(
         "127.0.0.1",

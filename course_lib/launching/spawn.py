@@ -45,7 +45,7 @@ class SpawnedHost:
         self.begun.append(Started(rank, self.processes[rank].pid))
 
     def news(self) -> list:
-        """A message for every rank that has started or ended since the last look."""
+        """Return a message for each rank that started or ended since the last look."""
         news, self.begun = self.begun, []
         for rank in self.processes.keys() - self.reported:
             code = self.processes[rank].poll()

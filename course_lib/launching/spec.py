@@ -38,14 +38,14 @@ class Request:
 
 
 def name(fn) -> str:
-    """What to call `fn` in a message: its name, or that of its class."""
+    """Return what to call `fn` in a message: its name, or that of its class."""
     return getattr(fn, "__name__", type(fn).__name__)
 
 
 def check(
     fn, *, args, world_size, kwargs=None, trace=False, timeout=None, nodes=None
 ) -> Request:
-    """The request, if it can work.
+    """Return the request, if it can work.
 
     Errors: `UsageError` that says what was given and what to give instead.
     """
@@ -92,7 +92,7 @@ def _whole(name, value, what):
 
 
 def _window(trace):
-    """What to record: all, nothing, or a range of training steps."""
+    """Return what to record: all, nothing, or a range of training steps."""
     if not isinstance(trace, range):
         return bool(trace)
     if not trace or trace.step != 1 or trace.start < 0:
@@ -118,7 +118,7 @@ def _size(world_size):
 
 
 def most_ranks() -> int:
-    """How many ranks this machine can bear now, by free memory and open files."""
+    """Return how many ranks this machine can bear, by free memory and open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = len(os.listdir("/dev/fd"))
     by_files = (soft - opened - 64) // _RANK_FILES if soft > 0 else 4096

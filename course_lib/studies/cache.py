@@ -53,7 +53,7 @@ def fetch(name: str, compute: Callable) -> dict:
 
 
 def _read(name):
-    """What is kept under `name`, or None."""
+    """Return what is kept under `name`, or None."""
     try:
         value = torch.load(folder() / f"{name}.pt", weights_only=True)
     except Exception:  # not there, cut off, or of another version: torch raises many

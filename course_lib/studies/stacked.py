@@ -137,7 +137,7 @@ class _Models:
         return cross_entropy(self._predict(params, images), labels)
 
     def step(self, number, indices):
-        """One step of SGD for all."""
+        """Do one step of SGD for all."""
         rates = self._rates(number)
         for start in range(0, len(self.alive), self.group):
             part = slice(start, start + self.group)
@@ -161,7 +161,7 @@ class _Models:
         return rates.to(self.device)
 
     def measure(self, step):
-        """f32[metrics, R·S], nan for who has ended; who has reached the target ends."""
+        """Return f32[metrics, R·S], nan for who has ended; end who is at the target."""
         row = torch.full((len(self.metrics), len(self.ended)), math.nan)
         for i, metric in enumerate(self.metrics):
             row[i, self.alive] = self._value(metric, self.params)
@@ -204,7 +204,7 @@ class _Models:
             self.last[name][self.alive] = p
 
     def done(self, step):
-        """True if nobody trains, or if the best rate is well ahead of the others."""
+        """Return True if nobody trains, or the best rate is well ahead of others."""
         if not len(self.alive):
             return True
         shape = len(self.plan.rates), self.plan.seeds
@@ -233,7 +233,7 @@ class _Models:
 
 
 def _plain(rate):
-    """A rate as it can be kept: a function by its name."""
+    """Return a rate as it can be kept: a function by its name."""
     return getattr(rate, "__name__", "schedule") if callable(rate) else float(rate)
 
 

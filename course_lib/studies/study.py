@@ -48,7 +48,7 @@ class Study:
         return ranges
 
     def _whole(self, size) -> dict:
-        """The rows of a batch size in which every seed reached the target, by rate."""
+        """Return the rows, by rate, in which every seed reached the target."""
         rows = zip(self.rates, self.steps[size])
         return {rate: row for rate, row in rows if None not in row}
 

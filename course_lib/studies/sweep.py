@@ -114,7 +114,7 @@ def _content(make, data, plan):
 
 
 def _nature(model, data):
-    """What a model is: two of the same parameters may compute or learn otherwise."""
+    """Yield what a model is: two of the same parameters may learn otherwise."""
     (images, labels), (tests, _) = data
     yield str(images.device)
     model.to(images.device)
@@ -198,7 +198,7 @@ def steps_to_target(
 
 
 def _share(rank, world_size, /, *given):
-    """The tables of every `world_size`-th plan; each one done leaves a file."""
+    """Return the tables of every `world_size`-th plan; each one done leaves a file."""
     (make, sets, plans), folder = given
     tables = {}
     for plan in plans[rank::world_size]:
@@ -209,7 +209,7 @@ def _share(rank, world_size, /, *given):
 
 @contextlib.contextmanager
 def _counting(folder, count):
-    """A bar in a block that grows with the files in `folder`."""
+    """Show a bar in a block that grows with the files in `folder`."""
     over = threading.Event()
 
     def look():
@@ -229,6 +229,6 @@ def _counting(folder, count):
 
 
 def _table(runs):
-    """Steps per rate and seed, None where the target was not reached."""
+    """Return steps per rate and seed, None where the target was not reached."""
     pairs = zip(runs.ended.tolist(), runs.reached.tolist())
     return [[n if good else None for n, good in zip(*pair)] for pair in pairs]

@@ -24,7 +24,7 @@ class Connection(NamedTuple):
 
 
 def tcp_connections() -> dict[str, Connection]:
-    """Those that are open, each under a name that no other one has.
+    """Return those that are open, each under a name that no other one has.
 
     Elsewhere than on Linux there are none: their bytes are not known.
     """
@@ -39,7 +39,7 @@ def tcp_connections() -> dict[str, Connection]:
 
 
 def _connection(file):
-    """The connection behind a file number, None where there is none."""
+    """Return the connection behind a file number, None where there is none."""
     with socket.socket(fileno=os.dup(file)) as end:
         inet = end.family in (socket.AF_INET, socket.AF_INET6)
         if not inet or end.type != socket.SOCK_STREAM:

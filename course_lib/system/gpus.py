@@ -109,7 +109,7 @@ def _query(fields):
 
 
 def _complaint(text):
-    """The first sentence of what nvidia-smi printed."""
+    """Return the first sentence of what nvidia-smi printed."""
     line = next(filter(None, map(str.strip, text.splitlines())), "it does not answer")
     return line.partition(". ")[0].rstrip(".")
 
@@ -123,7 +123,7 @@ def _is_gpu(folder):
 
 
 def parse_gpus(text: str) -> list[Gpu]:
-    """The GPUs in the answer to nvidia-smi's query; [] if it lists none."""
+    """Return the GPUs in the answer to nvidia-smi's query; [] if it lists none."""
     rows = (line.strip().split(", ") for line in text.splitlines())
     return [_gpu(row) for row in rows if len(row) >= 4 and row[0].isdecimal()]
 
@@ -136,7 +136,7 @@ def _gpu(row):
 
 
 def parse_slices(text: str) -> dict[str, list[Slice]]:
-    """The MIG devices of each GPU, by its index, in what `nvidia-smi -L` prints."""
+    """Return the MIG devices of each GPU, by index, as `nvidia-smi -L` has them."""
     _, *parts = _OWNER.split(text)
     return {
         index: [Slice(uuid, size) for size, _, uuid in _MIG.findall(lines)]
@@ -158,7 +158,7 @@ class View:
 
 
 def view(all_gpus: list[Gpu], variable: str | None) -> View:
-    """What a process sees by CUDA_VISIBLE_DEVICES; None hides nothing.
+    """Return what a process sees by CUDA_VISIBLE_DEVICES; None hides nothing.
 
     Of GPUs in MIG mode a process sees one slice, and then no GPU beside it:
     https://docs.nvidia.com/datacenter/tesla/mig-user-guide/mig-device-names.html
@@ -175,7 +175,7 @@ def view(all_gpus: list[Gpu], variable: str | None) -> View:
 
 
 def _named(name, all_gpus):
-    """The GPU, or the slice of one, that a name stands for; None if there is none."""
+    """Return the GPU, or the slice of one, that a name stands for, or None."""
     if name.startswith("MIG-"):
         parts = (part for gpu in all_gpus for part in _parts(gpu))
         return next((part for part in parts if part.uuid.startswith(name)), None)
@@ -205,7 +205,7 @@ def _by_cuda(gpus):
 
 @functools.cache
 def driver_cuda() -> tuple[int, int] | None:
-    """The newest CUDA that the driver runs, as (12, 2); None without a driver.
+    """Return the newest CUDA that the driver runs, as (12, 2); None without a driver.
 
     NVML tells it, which does not start CUDA:
     https://docs.nvidia.com/deploy/nvml-api/group__nvmlSystemQueries.html
@@ -223,7 +223,7 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def cuda_version(number: int) -> tuple[int, int]:
-    """The version that NVIDIA writes as one number: 12020 is (12, 2)."""
+    """Return the version that NVIDIA writes as one number: 12020 is (12, 2)."""
     return number // 1000, number % 1000 // 10
 
 
@@ -232,12 +232,12 @@ _given: list[str | None] = []  # what the variable was before it was set here
 
 
 def variable() -> str | None:
-    """CUDA_VISIBLE_DEVICES as it was given to this process; None if it was not."""
+    """Return CUDA_VISIBLE_DEVICES as this process was given it; None if it was not."""
     return _given[0] if _given else os.environ.get(_VARIABLE)
 
 
 def is_outdated(build: str | None) -> bool:
-    """True if the driver is too old for a torch that was built for a CUDA, as "13.0".
+    """Return True if the driver is too old for a torch built for a CUDA, as "13.0".
 
     A driver runs what was built for its own major version:
     https://docs.nvidia.com/deploy/cuda-compatibility/

@@ -20,13 +20,13 @@ class Reply:
 
 
 def answer(*command: str, seconds: float = 10) -> str:
-    """What a command prints; "" if it is missing, fails or takes too long."""
+    """Return what a command prints; "" if it is missing, fails or takes too long."""
     told = reply(*command, seconds=seconds)
     return told.text if told.good else ""
 
 
 def reply(*command: str, seconds: float = 10) -> Reply:
-    """What a command prints, also where it fails; none if it takes too long."""
+    """Return what a command prints, also where it fails; none if it takes too long."""
     try:
         process = subprocess.run(
             command,
@@ -44,7 +44,7 @@ def reply(*command: str, seconds: float = 10) -> Reply:
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Cores this process may use: its affinity, cut by the quota of its container."""
+    """Return the cores this process may use: its affinity, cut by its container's."""
     allowed = getattr(os, "sched_getaffinity", None)
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
     quota = core_quota(root)
@@ -52,7 +52,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def core_quota(root: Path = ROOT) -> float | None:
-    """The smallest CPU quota of our control groups, in cores; None if there is none."""
+    """Return the least CPU quota of our control groups, in cores; None without any."""
     return min(filter(None, map(_quota, _groups("cpu", root))), default=None)
 
 
@@ -66,7 +66,7 @@ def _quota(group):
 
 
 def usable_memory(root: Path = ROOT) -> int:
-    """Bytes this process may use: the machine's, cut by the limit of its container."""
+    """Return the bytes this process may use: the machine's, cut by a container's."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([total, *map(int, filter(str.isdecimal, _memory_limits(root)))])
 
@@ -78,7 +78,7 @@ def _memory_limits(root):
 
 
 def rank_threads() -> int:
-    """How many threads a rank computes with: one, as under torchrun, unless asked."""
+    """Return how many threads a rank computes with: one, as by torchrun, if unset."""
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(1, int(asked)) if asked.isdecimal() else 1
 
@@ -94,7 +94,7 @@ def use_one_thread() -> None:
 
 
 def temporary_folder() -> str | None:
-    """The folder for temporary files; None where none can be written."""
+    """Return the folder for temporary files; None where none can be written."""
     try:
         return tempfile.gettempdir()
     except OSError:
@@ -102,7 +102,7 @@ def temporary_folder() -> str | None:
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
-    """The control groups that hold this process, versions 1 and 2, innermost first."""
+    """Yield the control groups of this process, versions 1 and 2, innermost first."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):

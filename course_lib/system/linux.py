@@ -22,7 +22,7 @@ _pieces: list[bytes] = []
 
 
 def available() -> bool:
-    """True where the kernel has what the fork server needs (Linux 5.3 or newer)."""
+    """Return True where the kernel has what the fork server needs (Linux 5.3)."""
     try:
         os.close(os.pidfd_open(os.getpid()))
         os.close(os.memfd_create("course_lib"))
@@ -33,7 +33,7 @@ def available() -> bool:
 
 @functools.cache
 def libc() -> ctypes.CDLL:
-    """The C library, looked up once: forked processes have it, too."""
+    """Return the C library, looked up once: forked processes have it, too."""
     return ctypes.CDLL(None, use_errno=True)
 
 

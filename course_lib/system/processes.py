@@ -18,7 +18,7 @@ _SOCKETS = "torch-shm-dir-*/manager.sock"
 
 
 def children(of: int | None = None) -> list[int]:
-    """The process ids of the children of a process, of this one if none is named."""
+    """Return the process ids of the children of a process; of this one by default."""
     of = of or os.getpid()
     return [pid for pid, parent in _parents().items() if parent == of]
 
@@ -31,13 +31,13 @@ def _names(folder):
 
 
 def state(pid: int) -> str | None:
-    """One letter of proc(5): R runs, S sleeps, Z has ended; None if it is gone."""
+    """Return a letter of proc(5): R runs, S sleeps, Z has ended; None if it is gone."""
     fields = _stat(pid)
     return fields[0] if fields else None
 
 
 def exit_code(pid: int) -> int | None:
-    """How a child ended for which nobody has waited yet: negative for a signal."""
+    """Return how a child ended that nobody has waited for: negative for a signal."""
     fields = _stat(pid)
     if not fields or fields[0] != "Z":
         return None
@@ -46,12 +46,12 @@ def exit_code(pid: int) -> int | None:
 
 
 def descendants(of: int | None = None) -> set[int]:
-    """The process ids of the children of a process (this one), and of theirs."""
+    """Return the process ids of the children of a process (this one), and of theirs."""
     return families([of or os.getpid()])[0]
 
 
 def families(pids: Iterable[int]) -> list[set[int]]:
-    """For each process its children and theirs, by one look at all there are."""
+    """Return for each process its children and theirs, by one look at all there are."""
     parents = _parents()
     return [_below(pid, parents) for pid in pids]
 
@@ -70,18 +70,18 @@ def _parents():
 
 
 def resident(pid: int) -> int:
-    """The bytes of memory that a process has, shared ones included."""
+    """Return the bytes of memory that a process has, shared ones included."""
     pages = _read(f"/proc/{pid}/statm").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
 
 
 def proportional(pid: int) -> int:
-    """The bytes of memory of a process, what several share divided among them."""
+    """Return the bytes of memory of a process; those that several share are divided."""
     return size(f"/proc/{pid}/smaps_rollup", "Pss")
 
 
 def held(pids: Iterable[int]) -> int:
-    """The bytes of the files without a name in memory that processes have open."""
+    """Return the bytes of the nameless files that processes have open in memory."""
     sizes = {}
     for pid in pids:
         for number in _names(f"/proc/{pid}/fd"):
@@ -94,13 +94,13 @@ def held(pids: Iterable[int]) -> int:
 
 
 def catches(pid: int, number: int) -> bool:
-    """True if a process has a handler for this signal, which would end it otherwise."""
+    """Return True if a process has a handler for this signal, which could end it."""
     caught = _field(f"/proc/{pid}/status", "SigCgt") or "0"
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def _stat(pid):
-    """The fields of a process; None if it is gone."""
+    """Return the fields of a process; None if it is gone."""
     try:
         return _fields(f"/proc/{pid}/stat")
     except OSError:
@@ -120,13 +120,13 @@ def _fields(path):
 
 
 def runnable(pid: int) -> float:
-    """The seconds that a process's main thread computed, or waited for a core to."""
+    """Return the seconds that a process's main thread computed, or lacked a core."""
     computed, waited, _ = _read(f"/proc/{pid}/schedstat").split() or (0, 0, 0)
     return (int(computed) + int(waited)) / 1e9
 
 
 def starved(pids: Iterable[int]) -> float:
-    """The seconds that one of these processes waited for a core: the most of any."""
+    """Return the seconds that a process waited for a core: the most of any of these."""
     stats = (_read(f"/proc/{pid}/schedstat").split() for pid in pids)
     return max((int(stat[1]) / 1e9 for stat in stats if stat), default=0.0)
 
@@ -143,12 +143,12 @@ class Activity(NamedTuple):
 
 
 def works(activity: Activity | None) -> bool:
-    """True for a process that has a core, waits for one, or for a disk."""
+    """Return True for a process that has a core, waits for one, or for a disk."""
     return activity is not None and activity.state in ("R", "D")
 
 
 def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:
-    """The activity of a process with that of its family: busy if any of them is."""
+    """Return the activity of a process with its family's: busy if any of them is."""
     others = [other for other in map(activity, family) if other]
     if parent is None or not others:
         return parent
@@ -160,7 +160,7 @@ def together(parent: Activity | None, family: Iterable[int]) -> Activity | None:
 
 
 def activity(pid: int) -> Activity | None:
-    """What a process does now; None if it has ended, or this is not Linux."""
+    """Return what a process does now; None if it has ended, or this is not Linux."""
     states, nanoseconds, groups = {}, 0, 0
     for thread in _names(f"/proc/{pid}/task"):
         folder = f"/proc/{pid}/task/{thread}"
@@ -175,7 +175,7 @@ def activity(pid: int) -> Activity | None:
 
 
 def tidies(pid: int) -> bool:
-    """True for a process that removes what others have shared, or that just starts."""
+    """Return True for a process that removes what others shared, or just starts."""
     command = _read(f"/proc/{pid}/cmdline")
     return not command or any(name in command for name in _TIDY)
 
@@ -202,18 +202,18 @@ def remove_leftovers(
 
 
 def size(path: str, name: str) -> int:
-    """The bytes that a file of proc(5) gives for `name` in kB; 0 if it does not."""
+    """Return the bytes that a file of proc(5) gives for `name` in kB, or 0."""
     return int(_field(path, name).removesuffix("kB") or 0) << 10
 
 
 def _field(path, name):
-    """What stands behind `name:` in a file; "" if the process has ended."""
+    """Return what stands behind `name:` in a file; "" if the process has ended."""
     rows = (line.partition(":") for line in _read(path).splitlines())
     return next((value.strip() for key, _, value in rows if key == name), "")
 
 
 def _read(path):
-    """The text of a file; "" if the process has ended, or this is not Linux."""
+    """Return the text of a file; "" if the process has ended, or this is not Linux."""
     try:
         # the names of sockets and programs may be any bytes
         with open(path, errors="replace") as file:

@@ -9,7 +9,7 @@ _MOST_FILES = 8
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets that keep message boundaries."""
+    """Return two connected sockets that keep message boundaries."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
@@ -19,14 +19,14 @@ def send(sock, message: dict, files=()) -> None:
 
 
 def waits(sock) -> bool:
-    """True if `receive` would give something at once."""
+    """Return True if `receive` would give something at once."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def receive(sock) -> tuple[dict | None, list[int]]:
-    """The next message and its open files; None when the other side is gone."""
+    """Return the next message and its open files; None when the other side is gone."""
     try:
         data, files, _, _ = socket.recv_fds(sock, _LARGEST, _MOST_FILES)
     except ConnectionError:

@@ -34,16 +34,16 @@ class Range:
         return first if first == last else f"{first} to {last}"
 
     def is_old(self, version: str) -> bool:
-        """True for a version below the range; its `+cu130` and `a0` do not count."""
+        """Return True for a version below the range; `+cu130` and `a0` do not count."""
         return numbers(version) < self.low
 
     def is_new(self, version: str) -> bool:
-        """True for a version above the range."""
+        """Return True for a version above the range."""
         return numbers(version)[: len(self.high)] >= self.high
 
 
 def supported() -> Range | None:
-    """The range that the package asks for; None where nothing says it.
+    """Return the range that the package asks for; None where nothing says it.
 
     A course that is only on `PYTHONPATH` has no metadata: then its pyproject.toml says
     it, if that is here.
@@ -58,7 +58,7 @@ def supported() -> Range | None:
 
 
 def parse_range(requirements: list[str]) -> Range | None:
-    """The range of torch among lines as `torch<2.16,>=2.11`; None without both ends."""
+    """Return torch's range in lines as `torch<2.16,>=2.11`; None without two ends."""
     lines = (line for line in requirements if re.match(r"torch\b(?![-_.\[])", line))
     ends = dict(re.findall(r"(>=|<)\s*([\d.]+)", next(lines, "")))
     if ends.keys() != {">=", "<"}:
@@ -67,7 +67,7 @@ def parse_range(requirements: list[str]) -> Range | None:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """`2.11.0a0+git` as (2, 11, 0)."""
+    """Return `2.11.0a0+git` as (2, 11, 0)."""
     release = re.match(r"\d+(?:\.\d+)*", version)
     assert release, f"{version!r} is no version"
     return tuple(map(int, release[0].split(".")))
@@ -78,20 +78,20 @@ def _dotted(numbers):
 
 
 def needs() -> str:
-    """What the course needs: `torch 2.11 to 2.15`, or `torch` where nothing says it."""
+    """Return what the course needs: `torch 2.11 to 2.15`, or `torch` alone."""
     found = supported()
     return f"torch {found.words}" if found else "torch"
 
 
 def install() -> str:
-    """The command that installs a torch for the course."""
+    """Return the command that installs a torch for the course."""
     found = supported()
     return f'pip install "{found.requirement}"' if found else "make setup"
 
 
 @contextlib.contextmanager
 def explained():
-    """A block that imports torch, or reaches into it, with errors of one sentence.
+    """Let a block that imports torch, or reaches into it, raise one sentence.
 
     Errors: `TorchError` where torch is missing or broken, or lacks what is used of it.
     """
@@ -105,7 +105,7 @@ def explained():
 
 
 def _sentence(error):
-    """What to say of an error; "" if it does not come from this torch."""
+    """Return what to say of an error; "" if it does not come from this torch."""
     torch, what = sys.modules.get("torch"), str(error).partition("\n")[0]
     version = str(getattr(torch, "__version__", ""))
     if not version:
@@ -126,7 +126,7 @@ def _sentence(error):
 
 
 def _of_torch(error):
-    """True if torch raised it, is not there, or lacks the name that was asked for."""
+    """Return True if torch raised it, is missing, or lacks the name asked for."""
     holder = getattr(error, "obj", None)
     frames = [frame.f_globals for frame, _ in traceback.walk_tb(error.__traceback__)]
     names = (

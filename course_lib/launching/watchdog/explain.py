@@ -25,7 +25,7 @@ _PAIRS = {
 
 
 def table(states: list[RankState]) -> list[str]:
-    """A line for each place where ranks are: which, in what call, at what line."""
+    """Return a line for each place where ranks are: which, in what call and line."""
     places = defaultdict(list)
     for state in states:
         places[state.state, state.call, _line(state), _forked(state)].append(state.rank)
@@ -70,7 +70,7 @@ def _rows(place, ranks):
 
 
 def reason(states: list[RankState]) -> str:
-    """Why the waiting ranks wait, and what to change; "" if nothing can be said."""
+    """Say why the waiting ranks wait, and what to change; "" if that is not known."""
     by_state = defaultdict(list)
     for state in states:
         by_state[state.state].append(state)
@@ -175,7 +175,7 @@ def _returned(returned, waiting):
 
 
 def _unpaired(waiting):
-    """A send or a recv whose other half nobody calls."""
+    """Return a send or a recv whose other half nobody calls."""
     for call, half in (("recv", "send to it"), ("send", "recv from it")):
         alone = [state for state in waiting if _operation(state) == call]
         others = [state for state in waiting if state not in alone]
@@ -197,7 +197,7 @@ def _different(waiting, world_size):
 
 
 def _skipped(waiting):
-    """A question about the line at which some ranks wait and the others do not."""
+    """Return a question about the line at which some ranks wait and others do not."""
     lines = {state.rank: _own(state) for state in waiting}
     if not lines or None in lines.values():
         return ""
@@ -211,7 +211,7 @@ def _skipped(waiting):
 
 
 def _own(state):
-    """The innermost line of the learner's; None if a library waits by itself."""
+    """Return the innermost line of the learner's; None if a library waits by itself."""
     return next(filter(is_learners, reversed(state.frames)), None)
 
 

@@ -9,7 +9,7 @@ SAME = "All ranks must make the same collective calls in the same order."
 
 
 def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
-    """A sentence on the first difference, and the ranks that may have missed a line.
+    """Return a sentence on the first difference, and ranks that may have missed a line.
 
     Nothing if all ranks have called the same.
     """
@@ -28,7 +28,7 @@ def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list
 
 
 def _members(group, waiting, world_size):
-    """The ranks of a group: as they know it themselves, else all."""
+    """Return the ranks of a group: as they know it themselves, else all."""
     for state in waiting:
         if group in state.members:
             return state.members[group]
@@ -40,7 +40,7 @@ def _numbered(state, group):
 
 
 def _first_difference(here):
-    """The number of the first call that is not the same on all ranks, and how.
+    """Return the number of the first call that is not the same on all ranks, and how.
 
     Third, whether some rank may have missed a line that can be named.
     """
@@ -72,7 +72,7 @@ def _differs(by_rank):
 
 
 def _half_done(by_rank):
-    """A call that some ranks have behind them and others not: they name other roots."""
+    """Say which call is behind some ranks and not others: they name other roots."""
     done = [rank for rank, call in by_rank.items() if call.done]
     waits = [rank for rank, call in by_rank.items() if not call.done]
     name = next(iter(by_rank.values())).name

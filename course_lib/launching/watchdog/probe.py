@@ -39,7 +39,7 @@ class RankProbe:
         self.ended = []  # and the exit codes of those for which it has not waited
 
     def files(self) -> list[int]:
-        """What its rank writes on: the file for stacks, its end of the socket."""
+        """Return what its rank writes on: the file for stacks, an end of the socket."""
         return [self.file.fileno(), self._theirs.fileno()]
 
     def given(self) -> None:
@@ -93,7 +93,7 @@ class RankProbe:
         return self.waits or (self.state == "raises" and not self.gone)
 
     def dumped(self, start: int = 0) -> str:
-        """What `faulthandler` wrote from this byte on."""
+        """Return what `faulthandler` wrote from this byte on."""
         size = os.fstat(self.file.fileno()).st_size
         return os.pread(self.file.fileno(), size, start).decode(errors="replace")
 
@@ -117,7 +117,7 @@ class Watchdog:
         self.pids: dict[int, int] = {}
 
     def arrived(self, ended: set[int]) -> bool:
-        """True once each rank is where it is worth asking: at rest, or well under way.
+        """Return True once each rank is worth asking: at rest, or well under way.
 
         One that has just been forked has no line of the learner's yet.
         """
@@ -137,7 +137,7 @@ class Watchdog:
         return True
 
     def stall(self, ended: set[int]) -> list[RankState] | None:
-        """Where all ranks stand if they have been at rest for too long, else None.
+        """Return where all ranks stand if they were at rest for too long, else None.
 
         Looks now and then; called more often it does nothing.
         """
@@ -155,13 +155,13 @@ class Watchdog:
         return states if late else None
 
     def _has_strangers(self):
-        """True if a group has members that are no ranks of this launch."""
+        """Return True if a group has members that are no ranks of this launch."""
         ranks = range(len(self.probes))
         groups = (probe.answer.members.values() for probe in self.probes)
         return any(max(group) not in ranks for each in groups for group in each)
 
     def states(self, ended: set[int], host=None) -> list[RankState]:
-        """Where each rank stands; through its `host` one that cannot say it, too.
+        """Return where each rank stands; by its `host` one that cannot say it, too.
 
         After that the ranks must be stopped: such a look can crash a healthy one.
         """
@@ -184,7 +184,7 @@ class Watchdog:
         ]
 
     def _activities(self, ended, *, families=False):
-        """What the ranks that have not ended do; None where that cannot be seen.
+        """Return what the ranks that have not ended do; None where that cannot be seen.
 
         With `families` what they forked counts as theirs, unless a rank is at work
         itself: then nobody need look through all processes of the machine.

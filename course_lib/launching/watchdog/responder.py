@@ -95,7 +95,7 @@ def start(limit: float | None = None) -> None:
 
 
 def _is_rank():
-    """False elsewhere, and in processes that the rank has forked."""
+    """Return False elsewhere, and in processes that the rank has forked."""
     return _rank == os.getpid()
 
 
@@ -132,7 +132,7 @@ def _calls():
 
 
 def process_groups() -> dict:
-    """The process groups that this rank belongs to, each with name and ranks."""
+    """Return the process groups that this rank belongs to, each with name and ranks."""
     from torch.distributed import distributed_c10d as c10d
 
     # copies: the main thread may make a group meanwhile
@@ -151,7 +151,7 @@ def _operation(work):
 
 
 def _error():
-    """The exception that the main thread is handling, in one line."""
+    """Return the exception that the main thread is handling, in one line."""
     main = threading.main_thread().ident
     error: Any = sys._current_exceptions().get(main) if main else None
     error = error[1] if isinstance(error, tuple) else error  # a tuple before 3.12
@@ -180,7 +180,7 @@ def farewell() -> None:
 
 
 def understand(text: bytes) -> Answer:
-    """An answer as it came through the socket."""
+    """Return an answer as it came through the socket."""
     answer = Answer(*json.loads(text))
     return answer._replace(
         stacks=tuple([Frame(*frame) for frame in stack] for stack in answer.stacks),

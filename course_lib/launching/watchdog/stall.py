@@ -60,7 +60,7 @@ class RankState:
 
 
 def running_stacks(states: list[RankState]) -> dict[int, list[Frame]]:
-    """The stack of each rank that still ran."""
+    """Return the stack of each rank that still ran."""
     return {state.rank: list(state.frames) for state in states if state.frames}
 
 
@@ -127,7 +127,7 @@ class Watch:
 
 
 def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
-    """True for a process that is stopped, or whose threads compute next to nothing."""
+    """Return True for a process that is stopped, or computes next to nothing."""
     if before is None:
         return False
     share = _REST + _GROUP * activity.groups
@@ -137,7 +137,7 @@ def rests(activity: Activity, before: Activity | None, passed: float) -> bool:
 
 
 def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
-    """Where a rank stands that gave this answer.
+    """Return where a rank stands that gave this answer.
 
     A thread at work may yet wake the others. For the `last` answer, before the end,
     it is enough that the main thread waits.
@@ -160,7 +160,7 @@ def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
 
 
 def _idles(stack):
-    """True for a thread of a library that does nothing until it is given work."""
+    """Return True for a library's thread that does nothing until it is given work."""
     if not stack or any(map(is_learners, stack)):
         return False
     end, files = stack[-1], [frame.file for frame in stack]
@@ -173,7 +173,7 @@ def _idles(stack):
 
 
 def _awaited(stack, answer):
-    """The call in which a thread waits; "" if it may be at work."""
+    """Return the call in which a thread waits; "" if it may be at work."""
     learners = [place for place, frame in enumerate(stack) if is_learners(frame)]
     inner = stack[learners[-1] + 1 :] if learners else stack
     if not inner or any(frame.function == "limited" for frame in inner):
@@ -191,7 +191,7 @@ def _awaited(stack, answer):
 
 
 def _name(frames, awaited):
-    """What the learner called, of these frames of torch.distributed."""
+    """Return what the learner called, of these frames of torch.distributed."""
     names = [f for f in frames if f.function not in _WRAPPERS]
     public = [f for f in names if not f.function.startswith("_")]
     frame = (public or names or frames)[0]
