@@ -14,6 +14,7 @@ from course_lib.errors import UsageError
 LAUNCHERS = ("torchrun", "Open MPI", "Intel MPI", "MPICH", "srun", "jsrun")
 JOB_IDS = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}
 _TEMPLATES = Path(__file__).with_name("templates")
+# an allocation has its own names; a job's MASTER_ADDR goes to all ranks
 _FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 
 
@@ -46,20 +47,18 @@ def command(
     https://www.ibm.com/support/knowledgecenter/SSWRJV_10.1.0/jsm/jsrun.html
     """
     choice(launcher, LAUNCHERS, what="launcher")
-    for name, value in (("nodes", nodes), ("ranks_per_node", ranks_per_node)):
-        whole(name, value)
+    total = whole("nodes", nodes) * whole("ranks_per_node", ranks_per_node)
     if whole("restarts", restarts, least=0) and launcher != "torchrun":
         raise UsageError(f"{launcher} does not restart ranks: torchrun does")
     bound = "" if cores is None else whole("cores", cores)
     place = _in_job(scheduler) if scheduler else _by_hand(nodes, ranks_per_node, hosts)
     if launcher == "srun":
-        # an allocation has its own names; a job's MASTER_ADDR goes to all ranks
         place["address"] = "" if scheduler else _FIRST_NODE
     fields = {
         **place,
         "nodes": nodes,
         "ranks": ranks_per_node,
-        "total": nodes * ranks_per_node,
+        "total": total,
         "cores": bound,
         "unbound": "" if bound else "none",
         "restarts": restarts or "",

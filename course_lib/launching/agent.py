@@ -1,8 +1,8 @@
 """The agent of a launch starts ranks, serves their store, reports ends, cleans up.
 
 Kernel --link--> agent --fork--> ranks. The link carries one `Start` per rank, and a
-`Signal`; back come `Started` and `Ended`. When the kernel's side of the link is closed,
-for whatever reason, all are killed.
+`Signal`; back come `RankStarted` and `RankEnded`. When the kernel's side of the link is
+closed, for whatever reason, all are killed.
 """
 
 import contextlib
@@ -17,7 +17,14 @@ import traceback
 from typing import NamedTuple
 
 from course_lib.launching import protocol, rank_process, rendezvous
-from course_lib.launching.protocol import Broken, Ended, Job, Place, Signal, Started
+from course_lib.launching.protocol import (
+    Job,
+    LaunchBroken,
+    Place,
+    RankEnded,
+    RankStarted,
+    Signal,
+)
 from course_lib.system import linux
 
 _stores = []  # the store: to close it in order takes longer than to start a rank
@@ -50,7 +57,7 @@ def attend(link: socket.socket, ranks: dict, run) -> None:
         sys.breakpointhook = sys.__breakpointhook__  # a kernel's is its debugger's
         run()
     except BaseException:
-        protocol.send(link, Broken(traceback.format_exc()[-8000:]))
+        protocol.send(link, LaunchBroken(traceback.format_exc()[-8000:]))
     finally:
         try:
             forks.end(alone=len(ranks))
@@ -76,7 +83,7 @@ def _run(link, job, *, files, owner, ranks):
         for file in channel:
             os.close(file)
         ranks[rank] = Forked(pid, os.pidfd_open(pid))
-        protocol.send(link, Started(rank, pid))
+        protocol.send(link, RankStarted(rank, pid))
     _stores.append(rendezvous.serve_store(job.port, listener))
     with selectors.DefaultSelector() as events:
         for rank, forked in ranks.items():
@@ -131,7 +138,7 @@ def _end(link, rank, *, events, forked):
 def report_end(link: socket.socket, rank: int, pid: int) -> int:
     """Tell the kernel how a rank ended; the exit code comes back."""
     code = exit_code(pid)
-    protocol.send(link, Ended(rank, code, time.monotonic()))
+    protocol.send(link, RankEnded(rank, code, time.monotonic()))
     return code
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from course_lib.errors import LaunchError
 from course_lib.launching import protocol
-from course_lib.launching.protocol import Broken, Child, Job, Nodes, Signal, Start
+from course_lib.launching.protocol import Fork, Job, LaunchBroken, Nodes, Signal, Start
 from course_lib.system import sockets
 
 # read when torch or its libraries are imported: a change needs a new server
@@ -91,7 +91,7 @@ class ForkServer:
         """
         link, theirs = sockets.pair()
         with theirs:
-            child = Child(module, arguments)
+            child = Fork(module, arguments)
             protocol.send(self.control, child, [theirs.fileno(), *files])
         return link
 
@@ -165,7 +165,7 @@ class ForkedHost:
         news = []
         while not self._closed and sockets.waits(self.link):
             message, _ = protocol.receive(self.link)
-            if message is None or isinstance(message, Broken):
+            if message is None or isinstance(message, LaunchBroken):
                 raise self._error(message)
             self.answered = True
             news.append(message)

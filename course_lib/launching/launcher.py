@@ -21,7 +21,7 @@ from course_lib.errors import (
 )
 from course_lib.launching import failures, payload, rank_process, spec
 from course_lib.launching.console import Screen
-from course_lib.launching.protocol import Ended, Job, Record, Remark
+from course_lib.launching.protocol import Job, RankEnded, Record, Remark
 from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
@@ -191,7 +191,7 @@ class _Launch:
             if key.data is not None:
                 self._read(key.fileobj, key.data)
         for message in self.host.news():
-            if isinstance(message, Ended):
+            if isinstance(message, RankEnded):
                 self._note_end(message)
             elif isinstance(message, Remark):
                 self.how += message.text
@@ -237,7 +237,7 @@ class _Launch:
         states = self.watchdog.states(set(self.ends), self.host)
         for rank, probe in enumerate(self.watchdog.probes):
             if probe.failed and rank not in self.ends:  # what it wrote is whole
-                self._note_end(Ended(rank, 1, time.monotonic()))
+                self._note_end(RankEnded(rank, 1, time.monotonic()))
         self._stop()
         self.screen.close("failed")
         ends = [self._with_output(end) for end in self.ends.values()]

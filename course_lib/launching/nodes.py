@@ -80,7 +80,7 @@ class _Nodes:
                 self.events, self.link, owner=self.owner, ranks=self.ranks, wait=wait
             )
             if self._left(until) == 0:
-                protocol.send(self.link, protocol.Broken(self._late()))
+                self._break(self._late())
             self._part()
 
     def _receive(self):
@@ -165,7 +165,7 @@ class _Nodes:
         ended = functools.partial(self._returned, rank)
         self.events.register(forked.end, selectors.EVENT_READ, ended)
         where = f"local rank {environ['LOCAL_RANK']} of {self.names[node]}"
-        protocol.send(self.link, protocol.Started(rank, pid, where))
+        protocol.send(self.link, protocol.RankStarted(rank, pid, where))
 
     def _returned(self, rank):
         """Report the end of a rank; what torchrun started for it ends after a return.
@@ -189,8 +189,11 @@ class _Nodes:
         how = f"was killed by {signal_name(-code)}"
         how = f"ended with exit code {code}" if code >= 0 else how
         text = f"{self.names[node]} is lost: its agent of torchrun {how}"
-        protocol.send(self.link, protocol.Broken(f"{text}.{self._last_words(node)}"))
+        self._break(f"{text}.{self._last_words(node)}")
         return True
+
+    def _break(self, text):
+        protocol.send(self.link, protocol.LaunchBroken(text))
 
     def _left(self, until):
         """Return the seconds that the nodes still have to join; None once all have."""

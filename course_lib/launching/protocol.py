@@ -40,7 +40,7 @@ class Place(NamedTuple):
     environ: dict[str, str] | None = None
 
 
-class Child(NamedTuple):
+class Fork(NamedTuple):
     """To a fork server: run `main` of a module in a child."""
 
     module: str
@@ -60,7 +60,7 @@ class Signal(NamedTuple):
     ranks: list[int]
 
 
-class Started(NamedTuple):
+class RankStarted(NamedTuple):
     """From an agent; `place` is which local rank of which node it is, of several."""
 
     rank: int
@@ -68,7 +68,7 @@ class Started(NamedTuple):
     place: str = ""
 
 
-class Ended(NamedTuple):
+class RankEnded(NamedTuple):
     """From an agent: the exit code (negative: the signal), and when it was seen."""
 
     rank: int
@@ -82,13 +82,13 @@ class Remark(NamedTuple):
     text: str
 
 
-class Broken(NamedTuple):
+class LaunchBroken(NamedTuple):
     """From an agent: why the launch cannot go on."""
 
     text: str
 
 
-_KINDS = (Child, Start, Signal, Started, Ended, Remark, Broken)
+_KINDS = (Fork, Start, Signal, RankStarted, RankEnded, Remark, LaunchBroken)
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 from course_lib.launching import client, rank_process, rendezvous
-from course_lib.launching.protocol import Ended, Job, Place, Started
+from course_lib.launching.protocol import Job, Place, RankEnded, RankStarted
 
 
 class SpawnedHost:
@@ -42,7 +42,7 @@ class SpawnedHost:
             stdout=channel[0],
             stderr=channel[0],
         )
-        self.begun.append(Started(rank, self.processes[rank].pid))
+        self.begun.append(RankStarted(rank, self.processes[rank].pid))
 
     def news(self) -> list:
         """Return a message for each rank that started or ended since the last look."""
@@ -51,7 +51,7 @@ class SpawnedHost:
             code = self.processes[rank].poll()
             if code is not None:
                 self.reported.add(rank)
-                news.append(Ended(rank, code, time.monotonic()))
+                news.append(RankEnded(rank, code, time.monotonic()))
         return news
 
     def signal(self, number: int, ranks: list[int]) -> None:
