@@ -148,7 +148,8 @@ def test_an_error_has_the_parts_of_its_message():
     assert str(found).split("\n") == [
         *found.head.split("\n"),
         "",
-        *("  train.py, line 7, in train", found.folded),
+        "  train.py, line 7, in train",
+        found.folded,
         "",
         *found.notes,
         "The whole traceback: cl.last_error().details",

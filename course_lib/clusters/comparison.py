@@ -78,7 +78,8 @@ def _row(launcher):
 
 def _found(launcher, variables) -> tuple[Mapping[str, str], str]:
     """Return the variables of a rank, and where they come from."""
-    program, lacks = _PROGRAMS.get(launcher), ""
+    program = _PROGRAMS.get(launcher)
+    lacks = ""
     if program:
         path = _path(program)
         env = _last_rank(path, program, variables) if path else None

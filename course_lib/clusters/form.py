@@ -50,11 +50,9 @@ def _box():
     import ipywidgets
 
     look = {"style": {"description_width": "12em"}, "layout": {"width": "32em"}}
-    fields, menus = (
-        {},
-        (("scheduler", [*SCHEDULERS]), ("launcher", SCHEDULERS["slurm"])),
-    )
-    for name, options in menus:
+    fields = {}
+    menus = {"scheduler": [*SCHEDULERS], "launcher": SCHEDULERS["slurm"]}
+    for name, options in menus.items():
         fields[name] = ipywidgets.Dropdown(options=options, description=name, **look)
     for name, label, least, most, value in _NUMBERS:
         fields[name] = ipywidgets.BoundedIntText(

@@ -80,12 +80,11 @@ def job_script(
     """
     choice(scheduler, SCHEDULERS, what="scheduler")
     choice(launcher, SCHEDULERS[scheduler], what=f"launcher in a {scheduler} job")
-    sizes: dict[str, object] = {"nodes": nodes, "cores": cores}
-    sizes |= {"memory": memory, "minutes": minutes}
+    sizes = {"nodes": nodes, "cores": cores, "memory": memory, "minutes": minutes}
     names = {"account": account, "queue": queue}
     _refuse(sizes, names, setup)
-    sizes |= {"fresh": 1 if restarts else ""}
-    sizes |= _tasks(launcher, sizes, whole("gpus", gpus, least=0))
+    fields = {**sizes, **names, "fresh": 1 if restarts else ""}
+    fields |= _tasks(launcher, sizes, whole("gpus", gpus, least=0))
     start = command(
         launcher,
         script,
@@ -97,8 +96,8 @@ def job_script(
     )
     if launcher == "torchrun":
         start = start.replace(" --rdzv-", " \\\n        --rdzv-", 1)  # a long line
-        start = f"{_ON_EACH_NODE[scheduler].format(**sizes)} \\\n    {start}"
-    lines = fill(scheduler, sizes | names | {"start": start, "setup": "\n".join(setup)})
+        start = f"{_ON_EACH_NODE[scheduler].format(**fields)} \\\n    {start}"
+    lines = fill(scheduler, fields | {"start": start, "setup": "\n".join(setup)})
     text = JobScript("\n".join([*lines, ""]))
     text.scheduler = scheduler
     return text
@@ -118,13 +117,19 @@ def _refuse(sizes, names, setup):
 def _tasks(launcher, sizes, gpus):
     """Return what a node and the whole job have, in the words of the schedulers."""
     hours, minutes = divmod(sizes["minutes"], 60)
-    ranks, nodes = max(gpus, 1), sizes["nodes"]
+    ranks = max(gpus, 1)
+    nodes = sizes["nodes"]
     # torchrun starts a node's ranks: for the scheduler a node has one task
     tasks, width = (1, ranks) if launcher == "torchrun" else (ranks, 1)
-    fields = {"hours": f"{hours:02}:{minutes:02}", "gpus": gpus or "", "tasks": tasks}
-    fields |= {"width": width * sizes["cores"], "slots": tasks * nodes}
-    # "node0 2 node1 2" is LSF's list of hosts and slots
-    fields |= {"whole_nodes": "", "first": "${LSB_MCPU_HOSTS%% *}"}
+    fields = {
+        "hours": f"{hours:02}:{minutes:02}",
+        "gpus": gpus or "",
+        "tasks": tasks,
+        "width": width * sizes["cores"],
+        "slots": tasks * nodes,
+        "whole_nodes": "",
+        "first": "${LSB_MCPU_HOSTS%% *}",  # "node0 2 node1 2": its hosts and slots
+    }
     if launcher == "jsrun":
         # it has whole nodes, beside the one on which the script runs
         fields |= {"whole_nodes": nodes, "slots": "", "tasks": "", "gpus": ""}

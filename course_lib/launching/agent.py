@@ -94,9 +94,9 @@ def _run(link, job, *, files, owner, ranks):
 
 def fork(child, *, unwanted=()) -> int:
     """Fork a process that closes the `unwanted` files, calls `child()` and ends."""
-    pid, code = os.fork(), 1
-    if pid:
+    if pid := os.fork():
         return pid
+    code = 1
     try:
         for file in unwanted:
             os.close(file)

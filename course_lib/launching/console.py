@@ -26,7 +26,10 @@ class TerminalText:
     """
 
     def __init__(self):
-        self._rows, self._row, self._over, self._pieces = [""], 0, False, []
+        self._rows = [""]
+        self._row = 0
+        self._over = False
+        self._pieces = []
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def feed(self, data: bytes) -> list[int]:
@@ -82,8 +85,10 @@ class Screen:
         self.texts = [TerminalText() for _ in range(world_size)]
         self.title, self.state = title, ""
         self._recent = deque(maxlen=_LIVE)
-        self._next, self._dirty, self._live = time.monotonic() + _EVERY, False, True
-        self._began, self._seconds, self._tick = time.monotonic(), 0, tick
+        self._dirty, self._live = False, True
+        self._began = time.monotonic()
+        self._next = self._began + _EVERY
+        self._seconds, self._tick = 0, tick
         # last, because it draws this screen
         self._area = None if quiet else _open_area(self)
         self._quiet = quiet

@@ -113,7 +113,8 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     """Return the error for a failed launch of ranks in these states, in their order."""
     end = culprit(ends)
     assert end is not None, "no rank failed"
-    record, stacks, gone = end.record, running_stacks(states), _gone(end, ends)
+    record, stacks = end.record, running_stacks(states)
+    gone = _gone(end, ends)
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
     if len(states) == 1:
         what = what.replace(_SHAPES, "")
@@ -164,7 +165,8 @@ def _gone(end, ends):
 
 
 def _lost(end, gone, states, *, name):
-    mine, theirs = states[end.rank].num_calls, {states[r].num_calls for r in gone}
+    mine = states[end.rank].num_calls
+    theirs = {states[rank].num_calls for rank in gone}
     call = after = ""
     if len(theirs) == 1 and mine > max(theirs):
         call, after = f" in its collective call {mine}", f", after {max(theirs)}"
@@ -206,7 +208,8 @@ _MEANINGS = {
 
 
 def _signal(number):
-    meaning, name = _MEANINGS.get(number), signal_name(number)
+    meaning = _MEANINGS.get(number)
+    name = signal_name(number)
     return f"{name} ({meaning})" if meaning else name
 
 

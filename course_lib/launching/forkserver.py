@@ -56,7 +56,8 @@ def serve_jobs(control: socket.socket, owner: int, *, preload=()) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     linux.adopt_orphans()  # of a child that is killed
-    children, owner = {}, os.pidfd_open(owner)
+    children = {}
+    owner = os.pidfd_open(owner)
     pieces = prepare(preload)
     patience: float | None = 0
     while True:

@@ -117,7 +117,8 @@ class _Nodes:
     def _arguments(self, node, store, name):
         """Return the command line of torchrun on this node, without its first word."""
         port, size = store.getsockname()[1], len(self.shares)
-        host, conf = self.names[0], []
+        host = self.names[0]
+        conf = []
         if not self.named:
             host = self.addresses[host]
             conf = [f"--local-addr={self.addresses[self.names[node]]}"]
@@ -131,7 +132,8 @@ class _Nodes:
             "--max-restarts=0",
             *conf,
             f"--log-dir={os.devnull}",  # else it makes a folder that stays
-            *(entry.__file__, name),
+            entry.__file__,
+            name,
         ]
 
     def _files(self):
@@ -156,8 +158,8 @@ class _Nodes:
         channel = self.channels.pop(rank)
         self.waiting[rank] = asking
         place = protocol.Place(rank, self.job, environ | self.gpus[node])
-        files, host = (*self.inputs, *channel), pid if self.named else None
-        be = functools.partial(_be_rank, place, files, host)
+        host = pid if self.named else None
+        be = functools.partial(_be_rank, place, (*self.inputs, *channel), host)
         pid = agent.fork(be, unwanted=[*self._files(), *self.logs])
         for file in channel:
             os.close(file)

@@ -35,7 +35,8 @@ def dump(value, file, *, pickling=cloudpickle) -> None:
 
 def load(file):
     """Read what `dump` wrote; tensors of a GPU arrive on the CPU."""
-    start, first = file.tell(), file.read(1)
+    start = file.tell()
+    first = file.read(1)
     file.seek(start)
     if first == _PICKLED:
         return pickle.load(file)
@@ -47,7 +48,7 @@ class _HasTensors(Exception):
 
 
 def _refuse_tensor(thing):
-    """Let what has no tensor be pickled: `torch.save` takes five times as long."""
+    """Refuse what needs `torch.save`: it takes five times as long for a small value."""
     if isinstance(thing, torch.Tensor) or torch.is_storage(thing):
         raise _HasTensors
 

@@ -41,7 +41,8 @@ def use_store(port: int | None, ranks: int) -> None:
     """
     # by name, because torch.distributed.rendezvous is a function of that module
     module = importlib.import_module("torch.distributed.rendezvous")
-    turns, usual = {}, module._create_c10d_store
+    usual = module._create_c10d_store
+    turns = {}
 
     def create(hostname, asked_port, rank, world_size, timeout, *rest, **options):
         if world_size == ranks:  # else others take part, of which we know nothing
@@ -68,7 +69,8 @@ def keep_groups() -> None:
     """
     from torch.distributed import distributed_c10d as c10d
 
-    destroy, groups = c10d.destroy_process_group, []
+    destroy = c10d.destroy_process_group
+    groups = []
 
     @functools.wraps(destroy)
     def destroy_process_group(group=None):

@@ -53,7 +53,8 @@ def check(
         raise UsageError(
             f"timeout={timeout!r}: give a number of seconds above 0, or leave it out"
         )
-    nodes, kwargs = _nodes(nodes), kwargs or {}
+    nodes = _nodes(nodes)
+    kwargs = kwargs or {}
     if world_size is None and nodes is not None:
         world_size = max(nodes, torch.cuda.device_count() or 2)
     world_size = _size(world_size)

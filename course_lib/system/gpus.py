@@ -129,7 +129,8 @@ def parse_gpus(text: str) -> list[Gpu]:
 
 
 def _gpu(row):
-    index, uuid, name, memory, used, busy, mode, mig = [*row, *[""] * 4][:8]
+    padded = [*row, "", "", "", ""][: len(_FIELDS)]
+    index, uuid, name, memory, used, busy, mode, mig = padded
     busy = int(busy) if busy.isdecimal() else None
     memory, used = (int(n) if n.isdecimal() else 0 for n in (memory, used))
     return Gpu(index, uuid, name, memory, used, busy, mode, is_sliced=mig == "Enabled")

@@ -44,7 +44,8 @@ def die_with_parent() -> None:
 
 def write_by_line() -> None:
     """Let what C code prints leave this process at the end of each line."""
-    stdout, by_line = ctypes.c_void_p.in_dll(libc(), "stdout"), 1
+    stdout = ctypes.c_void_p.in_dll(libc(), "stdout")
+    by_line = 1
     libc().setvbuf(stdout, None, by_line, 0)
 
 
@@ -55,7 +56,8 @@ def meet_without_files() -> None:
     """
     from multiprocessing import connection
 
-    numbers, usual = itertools.count(), connection.arbitrary_address
+    usual = connection.arbitrary_address
+    numbers = itertools.count()
 
     def arbitrary_address(family):
         if family != "AF_UNIX":
@@ -119,7 +121,8 @@ class Forks:
     def __init__(self):
         os.setsid()
         adopt_orphans()
-        self._noted, self._since = mmap.mmap(-1, _NUMBERS), time.time()
+        self._noted = mmap.mmap(-1, _NUMBERS)
+        self._since = time.time()
         self._first = os.getpid()
         os.register_at_fork(after_in_child=self._note)
 

@@ -194,7 +194,8 @@ def remove_leftovers(
         if maker in family or (maker in forked and state(maker) is None):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-    in_use, folder = _read("/proc/net/unix"), host.temporary_folder()
+    in_use = _read("/proc/net/unix")
+    folder = host.temporary_folder()
     for path in glob.glob(os.path.join(folder, _SOCKETS)) if folder else ():
         with contextlib.suppress(OSError):
             if path not in in_use and os.stat(path).st_mtime > since:

@@ -106,7 +106,8 @@ def explained():
 
 def _sentence(error):
     """Return what to say of an error; "" if it does not come from this torch."""
-    torch, what = sys.modules.get("torch"), str(error).partition("\n")[0]
+    torch = sys.modules.get("torch")
+    what = str(error).partition("\n")[0]
     version = str(getattr(torch, "__version__", ""))
     if not version:
         if not _of_torch(error):

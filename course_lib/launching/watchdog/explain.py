@@ -54,19 +54,20 @@ def _line(state):
 
 def _rows(place, ranks):
     state, call, line, forked = place
-    many = len(ranks) > 1
+    several = len(ranks) > 1
+    are, have = ("are", "have") if several else ("is", "has")
     words = {
-        "waits": f"{'wait' if many else 'waits'} in {call}: {line}",
-        "works": f"{'were' if many else 'was'} in {line}",
-        "starts": f"{'have' if many else 'has'} not begun",
-        "raises": f"{'have' if many else 'has'} raised an exception",
-        "ends": f"{'are' if many else 'is'} at the end, in {line}",
-        "stopped": f"{'are' if many else 'is'} stopped",
-        "returned": f"{'have' if many else 'has'} returned",
+        "waits": f"{'wait' if several else 'waits'} in {call}: {line}",
+        "works": f"{'were' if several else 'was'} in {line}",
+        "starts": f"{have} not begun",
+        "raises": f"{have} raised an exception",
+        "ends": f"{are} at the end, in {line}",
+        "stopped": f"{are} stopped",
+        "returned": f"{have} returned",
     }
     yield f"{ranks_named(ranks)} {words[state]}"
     for line, count in forked:
-        yield f"  {count} process{'es' if count > 1 else ''} that it started: {line}"
+        yield f"  {many(count, 'process')} that it started: {line}"
 
 
 def reason(states: list[RankState]) -> str:

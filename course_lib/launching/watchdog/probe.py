@@ -32,7 +32,9 @@ class RankProbe:
         self.file = file
         self.socket, self._theirs = socket.socketpair()
         self.socket.setblocking(False)
-        self._heard, self._words, self.answer = b"", set(), Answer()
+        self._heard = b""
+        self._words = set()
+        self.answer = Answer()
         self.waits = False  # for an answer
         self.gone = False  # the rank has ended, or closed its end
         self.children = []  # stacks of the processes that the rank forked
@@ -110,7 +112,9 @@ class Watchdog:
     """
 
     def __init__(self, wait):
-        self._wait, self._watch, self._looked = wait, Watch(), 0.0
+        self._wait = wait
+        self._watch = Watch()
+        self._looked = 0.0
         self._looks = Looks()  # since a rank has failed
         self._computed = {}  # seconds of each until it was seen in its function
         self.probes: list[RankProbe] = []
@@ -144,7 +148,8 @@ class Watchdog:
         now = time.monotonic()
         if now - self._looked < EVERY or len(self.pids) < len(self.probes):
             return None
-        self._looked, activities = now, self._activities(ended, families=True)
+        self._looked = now
+        activities = self._activities(ended, families=True)
         if not all(activities.values()) or not self._watch.look(activities, now):
             return None
         states = self.states(ended)
@@ -213,7 +218,8 @@ class Watchdog:
             for rank, probe in probes.items()
             if not probe.answer.stacks and not probe.gone
         }
-        began, times, texts = time.monotonic(), 0, {}
+        began = time.monotonic()
+        times, texts = 0, {}
         while silent and (passed := time.monotonic() - began) < _PATIENCE:
             if passed >= times * _AGAIN:  # because a rank that starts ignores it
                 host.signal(signal.SIGUSR1, [r for r in silent if not texts.get(r)])

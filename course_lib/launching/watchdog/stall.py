@@ -72,7 +72,8 @@ class Looks:
 
     def resting(self, activities: dict, now: float) -> set[int]:
         """Take a look; the ranks that have rested since the last one."""
-        before, passed = self._activities, 0.0 if self.at is None else now - self.at
+        passed = 0.0 if self.at is None else now - self.at
+        before = self._activities
         self._activities, self.at = activities, now
         return {
             rank
