@@ -50,7 +50,7 @@ class Attempt:
 
     def __init__(self, answer, *, timeout: float = SECONDS):
         self.answer, self.timeout = answer, timeout
-        self.name = spec.name(answer)
+        self.name = spec.function_name(answer)
         self.picture = None  # a function that draws, for the notebook
         self.tick = None  # told the seconds of a launch while it runs
 
@@ -68,7 +68,7 @@ class Attempt:
             timeout=self.timeout,
         )
         try:
-            return launcher.run(
+            return launcher.run_request(
                 replace(launch, own_time=True), quiet=True, tick=self.tick
             )
         except LaunchError as error:

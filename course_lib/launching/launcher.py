@@ -73,10 +73,10 @@ def launch(
         timeout=timeout,
         nodes=nodes,
     )
-    return run(request)
+    return run_request(request)
 
 
-def run(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
+def run_request(request: spec.Request, *, quiet: bool = False, tick=None) -> Results:
     """Start what was asked for; `quiet` shows nothing until a rank prints.
 
     `tick(seconds)` is called once a second.

@@ -34,10 +34,10 @@ class Request:
     @property
     def name(self) -> str:
         """The name of the function, for messages."""
-        return name(self.fn)
+        return function_name(self.fn)
 
 
-def name(fn) -> str:
+def function_name(fn) -> str:
     """Return what to call `fn` in a message: its name, or that of its class."""
     return getattr(fn, "__name__", type(fn).__name__)
 
@@ -144,7 +144,7 @@ def _names(fn, world_size, *, args, kwargs):
         signature = inspect.signature(fn, follow_wrapped=False)
     except (TypeError, ValueError):
         return [f"argument {i}" for i in range(len(args))]
-    label = name(fn)
+    label = function_name(fn)
     _refuse_reserved(label, signature)
     if list(signature.parameters)[:2] == ["world_size", "rank"]:
         raise UsageError(

@@ -186,7 +186,7 @@ def steps_to_target(
         )
         try:
             with _counting(folder, len(plans)):
-                results = launcher.run(asked, quiet=True)
+                results = launcher.run_request(asked, quiet=True)
         except LaunchInterrupted:
             done = len(os.listdir(folder))
             raise LaunchInterrupted(
