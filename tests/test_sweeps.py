@@ -294,7 +294,9 @@ def test_what_cannot_be_trained_is_refused_before_anything_runs(trained, options
 def test_a_study_that_cannot_be_is_refused_before_ranks_start(
     monkeypatch, options, said
 ):
-    monkeypatch.setattr(launcher, "run_request", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr(
+        launcher, "run_request", lambda *_, **__: pytest.fail("started")
+    )
     with pytest.raises(UsageError, match=said):
         study(**options)
 
