@@ -136,14 +136,15 @@ class Forks:
             return False
         return bool(self._noted[pid])
 
-    def end(self, alone: int = 0) -> None:
+    def end(self, alone: int | None = None) -> None:
         """Kill all children, and remove what they have shared and left behind.
 
-        If no more than `alone` were forked, and they forked none, that is nothing.
+        Where only `alone` processes were forked, which forked none, there is nothing:
+        a rank alone shares nothing.
         """
         family = kill_children()
         forked_more = bool(self._noted[0])
-        if len(family) > alone or forked_more:
+        if alone is None or len(family) > alone or forked_more:
             processes.remove_leftovers(family, self._since, self)
 
 
