@@ -382,6 +382,12 @@ def test_a_part_that_an_exercise_lacks_is_named(tmp_path, monkeypatch, part):
         catalog.exercises()
 
 
+def test_a_folder_that_another_branch_left_is_no_exercise(tmp_path, monkeypatch):
+    copied_checks(tmp_path, monkeypatch, "e2_2")
+    (tmp_path / "e4_6" / "__pycache__").mkdir(parents=True)
+    assert list(folders.by_exercise()) == ["2.2"]
+
+
 def test_an_exercise_may_be_observed_as_another_one_is():
     assert not (folders.folder("2.3") / "observe.py").exists()
     assert catalog.find_exercise("2.3").observe is catalog.find_exercise("2.2").observe

@@ -7,6 +7,7 @@ if the judge takes no other exercise's; `texts.ini`, all that the learner reads;
 
 import configparser
 import functools
+import os
 import re
 from pathlib import Path
 
@@ -17,7 +18,9 @@ _NAME = re.compile(r"e(\d+)_(\d+)([a-z]?)")
 def by_exercise() -> dict[str, Path]:
     """Return the folder of each exercise by its id, in order: 9.2 before 10.1."""
     matches = filter(None, (_NAME.fullmatch(path.name) for path in HERE.iterdir()))
-    ordered = sorted(matches, key=lambda m: (int(m[1]), int(m[2]), m[3]))
+    # where another branch had an exercise, git leaves what Python has compiled
+    there = [m for m in matches if {*os.listdir(HERE / m[0])} - {"__pycache__"}]
+    ordered = sorted(there, key=lambda m: (int(m[1]), int(m[2]), m[3]))
     return {exercise_of(match[0]): HERE / match[0] for match in ordered}
 
 
