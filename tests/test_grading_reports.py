@@ -176,10 +176,18 @@ def test_marks_of_many_exercises_stand_together():
     assert row(text, "ada")[-1] == "✓" * 30
 
 
+def test_totals_name_the_mean_and_three_most_missed():
+    missed = [grades.NOT_YET] * 4
+    text = shown(answers("ada", [grades.RIGHT, *missed]), answers("bob", missed))
+    assert "04_distributed_data_parallel: 1.0 of 10 points on average, 2 graded" in text
+    assert "Most missed: 4.2 by 2 of 2, 4.3 by 2 of 2, 4.4 by 2 of 2\n" in text
+
+
 def test_a_learner_of_several_notebooks_sees_all_points_together():
     other = grade("ada", task("5.1"), notebook="05_shared_tensors")
     text = shown(answers("ada", [grades.NOT_YET]), other)
     assert "Together 2 of 4 points" in text
+    assert "on average" not in text
     other = grade("bob", task("5.1"), notebook="05_shared_tensors")
     assert "Together" not in shown(answers("ada", [grades.NOT_YET]), other)
 
@@ -226,11 +234,10 @@ def test_of_several_files_of_a_learner_the_best_counts_and_it_is_said(tmp_path):
     tries = people([grades.NOT_YET, grades.RIGHT], [grades.RIGHT, grades.RIGHT])
     tries = [dataclasses.replace(one, learner="ada") for one in tries]
     found = [*tries, answers("bob", [grades.NOT_YET, grades.RIGHT])]
+    assert f"{NOTEBOOK}: 3.0 of 4 points on average, 2 graded" in shown(*found)
     assert "The best of several files counts: ada\n" in shown(*found)
-    seen = pages.overview(found)
-    assert seen["plots"][0]["axis"] == "points of 4: mean 3.0, 2 graded"
-    assert seen["missed_title"].startswith("4.1 was missed by 1 of 2")
-    assert "of several files the best counts: ada" in seen["facts"]
+    assert "Most missed: 4.1 by 1 of 2" in shown(*found)
+    assert "of several files the best counts: ada" in pages.overview(found)["facts"]
     pages.write_pages(found, tmp_path)
     assert "ada : 4 of 4 points" in plain(page(tmp_path, "ada"))
 
@@ -505,8 +512,14 @@ def test_the_overview_leaves_out_of_its_mean_what_was_not_graded():
     seen = pages.overview([*people([grades.RIGHT], [grades.RIGHT]), failed()])
     assert seen["title"] == "3 submissions: 100 % of the points on average"
     assert "1 not graded, because the grader failed" in seen["facts"]
-    assert seen["plots_title"] == "The mean is 2.0 of 2 points"
+    assert seen["plots_title"].startswith("The mean is 2.0 of 2 points, and half of")
     assert seen["plots"][0]["axis"] == "points of 2: mean 2.0, 2 graded"
+
+
+def test_the_overview_says_what_half_of_all_reach():
+    points = [[grades.RIGHT] * n + [grades.NOT_YET] * (3 - n) for n in range(4)]
+    seen = pages.overview(people(*points))
+    assert seen["plots_title"].endswith("and half of the 4 have 4 or more")
 
 
 def test_the_overview_names_the_notebook_with_the_lowest_mean():

@@ -195,7 +195,7 @@ def _bar(count):
 
 
 def _points_title(notebooks):
-    """The hardest notebook; of a single one its mean."""
+    """The hardest notebook; of a single one where its middle is."""
     if not notebooks:
         return ""
     lowest = min(notebooks, key=lambda points: points.share)
@@ -203,7 +203,9 @@ def _points_title(notebooks):
         name = summary.line(lowest.notebook)
         return f"{name} has the lowest mean, {100 * lowest.share:.0f} % of its points"
     most = summary.number(lowest.max_points)
-    return f"The mean is {lowest.mean:.1f} of {most} points"
+    mean, half = f"{lowest.mean:.1f}", summary.number(lowest.median)
+    half_of_them = f"half of the {len(lowest.points)} have {half} or more"
+    return f"The mean is {mean} of {most} points, and {half_of_them}"
 
 
 def _plot(points):

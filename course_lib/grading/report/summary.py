@@ -181,6 +181,11 @@ class Points:
         return statistics.mean(self.points)
 
     @property
+    def median(self) -> float:
+        """Half of the submissions have so many points or more."""
+        return statistics.median_high(self.points)
+
+    @property
     def share(self) -> float:
         """The mean as a part of all points."""
         return self.mean / self.max_points if self.max_points else 0.0

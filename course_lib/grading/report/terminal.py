@@ -127,7 +127,8 @@ def _all(grades, console):
     for group in summary.notebooks(grades).values():
         yield [_table(group, names, console.width)]
     yield list(_legend(grades))
-    yield [*_together(grades), *_remarks(grades)]
+    means, missed = _means(grades), _most_missed(grades)
+    yield [*means, *_together(grades), *missed, *_remarks(grades)]
     yield list(_to_look_at(grades))
     if len(summary.learners(grades)) == 1:  # who reads their own wants to know why
         for grade in grades:
@@ -198,6 +199,23 @@ def _legend(grades):
         parts.append(f"{summary.FLAG} see below")
     if parts:
         yield Text("  ".join(parts), style="dim")
+
+
+def _means(grades):
+    for points in summary.points(grades):
+        if len(points.points) > 1:
+            most = summary.number(points.max_points)
+            yield Text(
+                f"{summary.line(points.notebook)}: {points.mean:.1f} of {most} points"
+                f" on average, {len(points.points)} graded"
+            )
+
+
+def _most_missed(grades):
+    counts = [count for count in summary.counts(grades) if count.total > 1]
+    first = [f"{c.id} by {c.missed} of {c.total}" for c in counts if c.missed][:3]
+    if first:
+        yield Text(f"Most missed: {', '.join(first)}")
 
 
 def _together(grades):
