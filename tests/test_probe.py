@@ -83,7 +83,7 @@ def test_an_exception_that_the_main_thread_handles_is_told(rank, probe):
 
 def test_a_rank_that_ends_tells_its_last_calls_unasked(rank, probe, monkeypatch):
     call = Call("0", 3, "barrier", "", True)
-    monkeypatch.setattr(rank.flight_recorder, "read", lambda entries: [call])
+    monkeypatch.setattr(rank.flight_recorder, "read_calls", lambda entries: [call])
     rank.start(1800.0)
     rank.farewell()
     assert becomes(lambda: probe.listen() or probe.answer.calls == (call,))
