@@ -52,6 +52,7 @@ _PROOF = re.compile(
             "test_scenes_timeline.py::test_a_hundred_thousand",
             # what measures and tests the course
             "test_(benchmarks|batch_size|changed|film|types).py",
+            "test_runs.py::test_workers",
             "test_mutants.py::test_a_mutant_is_caught",
             # the doctor: new processes on machines with GPUs of no use
             "test_doctor_gpus.py::test_(the_course_goes_on|gpus_that|.*where_the_driver)",

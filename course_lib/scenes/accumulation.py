@@ -119,8 +119,9 @@ def _float(gradient):
 
 def _moments(sharing):
     count, ranks = len(sharing.gradients), many(sharing.ranks, "rank")
-    start = f"{many(count, 'micro-batch')}: one GPU takes all of them, {ranks} share"
-    yield Moment(f"{start} them.", _items(sharing, 0))
+    batches = many(count, "micro-batch")
+    start = f"{batches}: one GPU takes all of them, {ranks} share them."
+    yield Moment(start, _items(sharing, 0))
     for turn in range(1, count + 1):
         before = sharing.all_reduces(turn - 1)
         sends = sharing.all_reduces(turn) > before and sharing.ranks > 1
@@ -157,8 +158,10 @@ def _items(sharing, turn, *, sends=False):
     yield label("ddp", (0, _FIRST - 16), "DDP", role="label soft")
     bars = "a bar across all ranks is an all-reduce"
     yield label("bars", (_LEFT, _FIRST - 16), bars, role="label soft")
-    value, every = (sharing.alone(turn), 0.0), sharing.gradients
-    yield from _row("one GPU", _ONE, gradients=every, turn=turn, value=value)
+    value = sharing.alone(turn), 0.0
+    yield from _row(
+        "one GPU", _ONE, gradients=sharing.gradients, turn=turn, value=value
+    )
     for rank in range(sharing.ranks):
         done = min(turn, sharing.turns)
         if sends:

@@ -261,10 +261,10 @@ class _Places:
     def _card(self, process, addition, counter):
         """Show what a process has read; else its card lies on the counter."""
         number = self.processes.index(process)
-        name, place, text, role = f"card {number}", self.counter, counter, "card"
+        place, text, role = self.counter, counter, "card"
         if addition is not None:
             place, text, role = self._hand(process), addition.old, f"rank-{number}"
-        return Item(name, *place, *_CARD, role, *_number(text))
+        return Item(f"card {number}", *place, *_CARD, role, *_number(text))
 
     def _arrow(self, access):
         below = self.counter[0] + 22, self.counter[1] + _CARD[1] + 2

@@ -87,8 +87,8 @@ def _fill(result: Trace, launches: Launches, accounts: list[Account]) -> None:
         account.settle()
         memory += changes(name, account.history or [], zero)
         account.history = None
-    parts = tuple(transfers), tuple(memory)
-    _assign(result, Trace(tuple(events), machine.source, *parts))
+    whole = Trace(tuple(events), machine.source, tuple(transfers), tuple(memory))
+    _assign(result, whole)
 
 
 def _assign(result: Trace, filled: Trace) -> None:

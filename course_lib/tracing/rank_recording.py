@@ -109,10 +109,7 @@ class Recording:
         """End the profiler and turn what it saw into marks."""
         self.halt()
         if self.until is None:
-            count, wanted = len(self.steps), self.wanted and self.wanted[0]
-            told = f"training step {wanted} never came, the last of {count} is"
-            text = _TAKEN if self.since else f"{told} {count - 1}"
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(_TAKEN if self.since else self._never(), stacklevel=2)
             return
         result = self.profile.kineto_results
         events = self._fitting(result.events() if result else [])
@@ -128,6 +125,11 @@ class Recording:
         messages = [_span(post) for post in self.log.posts]
         sent = profiler.communication(ops, calls, messages, awaited=awaited)
         self.events = tuple(sorted(self._ends() + done + sent, key=attrgetter("start")))
+
+    def _never(self):
+        """The warning of a training step that was asked for."""
+        asked, count = self.wanted and self.wanted[0], len(self.steps)
+        return f"training step {asked} never came, the last of {count} is {count - 1}"
 
     def _fitting(self, events: list) -> list:
         """As many as the limit allows; those before training are left out first."""
@@ -181,8 +183,10 @@ class Recording:
         """After its seconds a recording ends, or begins anew if it is of no use yet."""
         if time.time_ns() - self.since <= SECONDS * 1e9:
             return
-        phases = [phase.name for phase in self.phases if phase.start > self.since]
-        if len(phases) - phases.count("forward") > 1 or self.anew == _ANEW:
+        trained = [
+            p for p in self.phases if p.start > self.since and p.name != "forward"
+        ]
+        if len(trained) > 1 or self.anew == _ANEW:
             self.halt()
             self.cut = f"{SECONDS:g} s", self.until
         elif name == "forward":

@@ -64,11 +64,13 @@ def patch_accelerator(api) -> None:
     functions._get_stream = _either(functions._get_stream, VirtualStream)
     torch.Tensor.record_stream = _ignoring_ours(torch.Tensor.record_stream)
     # a machine with one GPU has virtual ones beside it: these are meant then
-    find = torch._utils._get_available_device_type
+    original = torch._utils._get_available_device_type
     # the module, which imports it by name; in the package this name is a function's
     parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]
     for owner in (torch._utils, parallel):
-        owner._get_available_device_type = lambda: "vgpu" if machine.count else find()
+        owner._get_available_device_type = lambda: (
+            "vgpu" if machine.count else original()
+        )
 
 
 def _either(original, own):

@@ -157,7 +157,8 @@ class Api:
 
     def get_device_properties(self, device=None) -> Properties:
         """Return name, chosen bytes and compute capability of the modelled GPU."""
-        name, total = self.get_device_name(device), self._account(device).capacity
+        name = self.get_device_name(device)
+        total = self._account(device).capacity
         numbers = dict(zip(("major", "minor"), self._gpu(device).capability))
         return Properties(name=name, total_memory=total, **numbers)
 

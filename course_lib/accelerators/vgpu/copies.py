@@ -5,8 +5,14 @@ from __future__ import annotations
 import torch
 
 from course_lib.accelerators.clock import HOST
-from course_lib.accelerators.vgpu import operators, pinning
-from course_lib.accelerators.vgpu.operators import CPU, TRAITS, charge, place_of
+from course_lib.accelerators.vgpu import pinning
+from course_lib.accelerators.vgpu.operators import (
+    CPU,
+    TRAITS,
+    charge,
+    place_of,
+    run_operator,
+)
 from course_lib.accelerators.vgpu.tensors import VirtualTensor, new_tensor
 from course_lib.accelerators.virtual import machine
 
@@ -67,11 +73,11 @@ def _read(func, args, kwargs):
 
 def _conj(func, args, kwargs):
     # a copy and no view: the bit that PyTorch keeps for a lazy conjugate is not kept
-    return operators.run_operator(aten.conj_physical.default, args, kwargs)
+    return run_operator(aten.conj_physical.default, args, kwargs)
 
 
 def _neg(func, args, kwargs):
-    return operators.run_operator(aten.neg.default, args, kwargs)
+    return run_operator(aten.neg.default, args, kwargs)
 
 
 CROSSINGS = {

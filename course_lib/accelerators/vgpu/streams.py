@@ -7,8 +7,6 @@ import torch
 from course_lib.accelerators.vgpu.stand_ins import StandIn, numbered
 from course_lib.accelerators.virtual import machine
 
-_BOTH = "Both events must be"
-
 
 def _default(options):
     # a stream that is told by its number is one of PyTorch's own
@@ -56,12 +54,18 @@ class VirtualEvent(torch.Event, metaclass=StandIn):
     def elapsed_time(self, other) -> float:
         """Return milliseconds from this moment to another one, modelled."""
         if not (self.timed and other.timed):
-            raise ValueError(f"{_BOTH} created with argument 'enable_timing=True'.")
+            raise ValueError(
+                "Both events must be created with argument 'enable_timing=True'."
+            )
         if self.time is None or other.time is None:
-            raise ValueError(f"{_BOTH} recorded before calculating elapsed time.")
+            raise ValueError(
+                "Both events must be recorded before calculating elapsed time."
+            )
         if not (self.query() and other.query()):
-            hint = "completed before calculating elapsed time: call synchronize() first"
-            raise RuntimeError(f"{_BOTH} {hint}.")
+            raise RuntimeError(
+                "Both events must be completed before calculating elapsed time:"
+                " call synchronize() first."
+            )
         return 1e3 * (other.time - self.time)
 
 

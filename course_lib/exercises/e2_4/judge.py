@@ -72,8 +72,9 @@ def judge(case: Case, seen) -> str:
     passes = len(rank["tried"])
     if number != expected:
         why = _why(number, expected, rank["tried"])
-        told = {"clue": {"off": number - expected}, "also": {"passes": passes}}
-        raise _TEXTS.wrong("other number", why=why, **told, **fill)
+        clue = {"off": number - expected}
+        also = {"passes": passes}
+        raise _TEXTS.wrong("other number", why=why, clue=clue, also=also, **fill)
     facts = (
         ("untried", [passes], 2, 2, math.inf),
         ("too many tries", [passes], _PASSES, 0, _PASSES),

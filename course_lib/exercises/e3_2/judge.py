@@ -58,7 +58,8 @@ def judge(case: Case, seen) -> str:
     share = steps * len(case.given["batches"][0][1]) // len(names)
     # the copies at the start, and both ways in each step
     ways = (1 + steps) * nbytes, steps * nbytes
-    wrong, shares = partial(_TEXTS.wrong, where=where), [share] * len(names)
+    wrong = partial(_TEXTS.wrong, where=where)
+    shares = [share] * len(names)
     sent = judge_cost(rank, rank, shares, weights=ways, wrong=wrong)
     return f"{where} ({size(sent / steps)} for each)"
 
