@@ -62,7 +62,7 @@ OLD_FOR_BOOK = $(VENV) holds $$($(PY) -V), the book needs 3.11 or newer: run 'rm
     $(VENV)', then PYTHON=python3.12 make book
 HINT = No nvidia-smi here: 'make $(MAKECMDGOALS) CPU=1' spares several GB of CUDA.
 
-.PHONY: help setup lab test proof grade bench operators nestings pages terms shots mistakes mutants nbgrader try-torch versions gpu chosen FORCE
+.PHONY: help setup lab test proof grade bench operators nestings pages terms origins shots mistakes mutants nbgrader try-torch versions gpu chosen FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -105,6 +105,9 @@ pages: $(VENV)/.test ## write what pages have from elsewhere: numbers, tables, p
 
 terms: $(VENV)/.test ## where lessons use and explain the words of docs/glossary.md
 	$(RUN) -m tests.terms
+
+origins: $(VENV)/.test ## the numbers in lessons' texts that no cell near by has, and where they come from
+	$(RUN) -m tests.origins
 
 shots: $(VENV)/.test ## pictures of all lessons in both themes, in shots/; of some: make shots ARGS="01 06b"
 	$(RUN) -m tests.shots $(ARGS)
