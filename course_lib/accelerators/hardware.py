@@ -16,7 +16,10 @@ from course_lib.errors import UsageError
 
 @dataclass(frozen=True)
 class DataSheet:
-    """One GPU by its data sheet: bytes, bytes/s, and dense FLOP/s per dtype name."""
+    """One GPU: bytes, bytes/s, and dense FLOP/s per dtype name.
+
+    `rates` says whether these are a data sheet's peaks or what training reaches.
+    """
 
     name: str
     memory: int
@@ -24,6 +27,7 @@ class DataSheet:
     flops: Mapping[str, float] = field(hash=False)  # a dict, since it is pickled
     source: str
     capability: tuple[int, ...] = ()  # of CUDA, major and minor
+    rates: str = "peak rates"
 
     def __repr__(self) -> str:
         shown = [dtype for dtype in ("float32", "float16") if dtype in self.flops]
@@ -95,11 +99,12 @@ def find_link(name: str | Link) -> Link:
 
 
 def achievable(gpu: str | DataSheet) -> DataSheet:
-    """Return a GPU with the rates that training reaches, for `devices(gpu=...)`.
+    """Return a GPU with the rates that training reaches.
 
     A data sheet states peaks; gpus.csv has the shares of them that steps of known
-    networks reach on average, fitted to published figures (benchmarks/published.md).
-    Errors: UsageError for a GPU without such shares.
+    networks reach on average, fitted to published and measured steps
+    (benchmarks/published.md, benchmarks/gpu.md), and the error that is left. Errors:
+    UsageError for a GPU without such shares.
     """
     sheet = find_gpu(gpu)
     known = {row["name"]: row for row in _rows("gpus.csv") if row["tensor share"]}
@@ -118,7 +123,8 @@ def achievable(gpu: str | DataSheet) -> DataSheet:
     }
     bandwidth = sheet.bandwidth * float(shares["memory share"])
     source = f"{sheet.source}; shares of its rates: {shares['shares from']}"
-    return replace(sheet, bandwidth=bandwidth, flops=flops, source=source)
+    rates = f"reached rates, median error {100 * float(shares['error']):.0f} %"
+    return replace(sheet, bandwidth=bandwidth, flops=flops, source=source, rates=rates)
 
 
 def _plain(name):

@@ -10,7 +10,13 @@ from numbers import Real
 import torch
 
 from course_lib.accelerators import missing
-from course_lib.accelerators.hardware import find_gpu, find_link, parse_size
+from course_lib.accelerators.hardware import (
+    DataSheet,
+    achievable,
+    find_gpu,
+    find_link,
+    parse_size,
+)
 from course_lib.accelerators.virtual import LAUNCH, machine
 from course_lib.display import show_errors
 from course_lib.errors import UsageError
@@ -22,26 +28,35 @@ chosen: list[torch.device] = []  # what `devices` returned last
 
 
 def devices(
-    n: int = 2, memory=None, *, gpu=None, link=None, launch=None, quiet=False
+    n: int = 2,
+    memory=None,
+    *,
+    gpu=None,
+    link=None,
+    launch=None,
+    rates=None,
+    quiet=False,
 ) -> list[torch.device]:
     """Return `n` devices: real GPUs where the machine has so many, else virtual ones.
 
     `memory` is what each may hold, as bytes or as "24 MB" (default: all that the GPU
     has); `gpu` and `link` name the hardware (default: "A100", "NVLink3"), and `launch`
-    is the seconds that the host pays per operator. Whoever asks for one of the four
-    gets virtual GPUs: no real one can be made to have it. A process that has virtual
-    GPUs gets no real ones later: PyTorch computes gradients on one kind of device.
-    Each call starts anew: clocks and peaks at zero.
+    is the seconds that the host pays per operator. `rates` are those that training
+    "reached" on such a GPU (default), or the "peak" ones of its data sheet. Whoever
+    asks for one of the five gets virtual GPUs: no real one can be made to have it. A
+    process that has virtual GPUs gets no real ones later: PyTorch computes gradients on
+    one kind of device. Each call starts anew: clocks and peaks at zero.
 
-    Errors: UsageError for an unknown gpu or link (it lists the known ones), for fewer
-    than 1 device, or for memory that is none.
+    Errors: UsageError for an unknown gpu, link or kind of rates (it lists the known
+    ones), for fewer than 1 device, or for memory that is none.
     """
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
         raise UsageError(
             f"cannot make {n!r} devices: expected a whole number from 1 to {_MOST}."
         )
-    modelled = any(choice is not None for choice in (memory, gpu, link, launch))
-    sheet = find_gpu("A100" if gpu is None else gpu)
+    choices = memory, gpu, link, launch, rates
+    modelled = any(choice is not None for choice in choices)
+    sheet = _sheet("A100" if gpu is None else gpu, rates)
     options = {
         "gpu": sheet,
         "memory": sheet.memory if memory is None else parse_size(memory),
@@ -58,6 +73,17 @@ def devices(
     if not quiet:
         print(line)
     return list(chosen)
+
+
+def _sheet(gpu, rates):
+    """Return the GPU of a name at these rates; a data sheet of one's own as it is."""
+    if rates not in (None, "reached", "peak"):
+        raise UsageError(
+            f'cannot model {rates!r:.40} rates: known are "reached", those of training'
+            ' steps on such a GPU, and "peak", those of its data sheet.'
+        )
+    as_given = isinstance(gpu, DataSheet) and rates is None
+    return find_gpu(gpu) if as_given or rates == "peak" else achievable(gpu)
 
 
 def _seconds(launch):

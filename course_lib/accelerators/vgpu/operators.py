@@ -54,6 +54,7 @@ class Traits:
 
 
 TRAITS: dict = {}
+SHORTEST = 2e-6  # seconds: kernels with next to nothing to do took 1 to 3 µs (gpu.md)
 SPECIAL: dict = {}  # operators that are not one kernel on one device; backend fills it
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
@@ -223,13 +224,13 @@ def charge(traits, place, *, done, operands):
     else:
         for tensor in operands:
             bytes += tensor.elem.nbytes
-    seconds = bytes / place.gpu.bandwidth
+    flops, rate = 0, "float32"
     if traits.flops is not None:
         flops = traits.flops(inner, named, out)
         dtype = first.dtype if type(first) is torch.Tensor else operands[0].dtype
         rate = rate_of(dtype, traits.switch)
-        seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=rate)
-    machine.clock.operate(place.index, seconds)
+    seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=rate)
+    machine.clock.operate(place.index, max(seconds, SHORTEST))
 
 
 def _composite(func):
