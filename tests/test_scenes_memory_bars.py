@@ -44,7 +44,7 @@ def test_a_smaller_micro_batch_shrinks_activations_alone():
 def test_gpus_share_the_batch_but_not_the_model():
     held, title = bars(memory_bars(10**7, **GIVEN), GPUs=4)
     assert held["parameters"] == "40 MB" and held["activations"] == "41 MB"
-    assert title.startswith("4 ranks, each with 1 micro-batch of 1,024 samples: 201 MB")
+    assert title.startswith("4 ranks, each with 1 micro-batch of 1,024 samples: 241 MB")
 
 
 def test_parts_of_the_model_have_all_four_kinds_in_parts():
@@ -90,10 +90,16 @@ def test_micro_batches_that_do_not_divide_the_batch_hold_up_to_so_many():
     assert title.startswith("4 ranks, each with 1 micro-batch of up to 17 samples:")
 
 
-def test_what_fits_under_ddp_fits_without_its_buckets():
-    scene = memory_bars(10**6, **GIVEN)
-    assert bars(scene, GPUs=4)[1].endswith("fit into 240 MB without DDP's buckets.")
-    assert bars(scene)[1].endswith("fit into 240 MB.")
+def test_ranks_hold_each_gradient_in_a_bucket_of_ddp_too():
+    scene = memory_bars(10**7, **GIVEN)
+    one, ranks, parts = bars(scene), bars(scene, GPUs=2), bars(scene, GPUs=2, **SPLIT)
+    assert [held["gradients"] for held, _ in (one, ranks, parts)] == [
+        "40 MB",
+        "80 MB",
+        "20 MB",
+    ]
+    told = scene.runs[2, "the whole model", 4096, False][1].title
+    assert told.endswith("parameter, and DDP's buckets, as much again: 80 MB more.")
 
 
 def test_kinds_come_one_after_the_other():

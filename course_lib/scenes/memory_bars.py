@@ -14,9 +14,9 @@ from course_lib.text import many, size
 _LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
 _TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
 _SOURCE = (
-    "computed: Adam, numbers of 4 bytes, equal parts; without work space and DDP's"
-    " buckets (a copy of the gradients); of a model in parts, one micro-batch is alive"
-    " at a time"
+    "computed: Adam, numbers of 4 bytes, equal parts; without work space; DDP's buckets"
+    " are a copy of the gradients; of a model in parts, one micro-batch is alive at a"
+    " time"
 )
 _HOLDS = {False: "the whole model", True: "a part of the model"}
 
@@ -58,11 +58,17 @@ class Placement(NamedTuple):
         return math.ceil(self.batch / self.copies / self.at_once)
 
     @property
+    def gradients(self) -> float:
+        """Return bytes of gradients on a GPU, twice where DDP has them in buckets, too."""
+        # so by default: with gradient_as_bucket_view=True they lie in the buckets alone
+        return 4 * self.parameters / self.parts * (2 if self.copies > 1 else 1)
+
+    @property
     def held(self) -> dict:
         """Return bytes on a GPU by kind."""
         share = self.parameters / self.parts
         state = 8 * share / (self.copies if self.shard else 1)
-        counts = 4 * share, 4 * share, state, self.at_once * self.sample / self.parts
+        counts = 4 * share, self.gradients, state, self.at_once * self.sample / self.parts
         return dict(zip(KINDS, counts))
 
 
@@ -70,7 +76,8 @@ def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
     """Draw the four kinds of memory on each GPU, in bars, against its capacity.
 
     A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
-    gradient, 8 for two means. A `sample` leaves so many bytes of activations, and one
+    gradient, 8 for two means; ranks that share the batch have each gradient in a bucket
+    of DDP, too. A `sample` leaves so many bytes of activations, and one
     micro-batch is alive at a time, in a split model, too; `batch` is counted in
     samples, `capacity` in bytes of a GPU. Sliders say how many GPUs share the batch or
     the model evenly, how many samples go through it at once, and whether each rank
@@ -116,14 +123,15 @@ def _state(placement):
     """Yield a sentence for each kind, the last with what comes of it."""
     held, where = placement.held, "each GPU" if placement.gpus > 1 else "the GPU"
     yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
-    yield f"Gradients, 4 bytes for each parameter: {size(held['gradients'])} more."
+    buckets = ", and DDP's buckets, as much again" if placement.copies > 1 else ""
+    gradients = size(held["gradients"])
+    yield f"Gradients, 4 bytes for each parameter{buckets}: {gradients} more."
     shared = _sharing(placement)
     state = size(held["optimizer state"])
     yield f"Adam, 8 bytes for each parameter{shared}: {state}."
     total, room = sum(held.values()), size(placement.capacity)
     fits = "fit" if total <= placement.capacity else "do not fit"
-    buckets = " without DDP's buckets" if placement.copies > 1 else ""
-    yield f"{_work(placement)}: {size(total)} {fits} into {room}{buckets}."
+    yield f"{_work(placement)}: {size(total)} {fits} into {room}."
 
 
 def _sharing(placement):
