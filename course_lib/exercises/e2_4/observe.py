@@ -1,4 +1,8 @@
-"""Exercise 2.4, in a rank: a search for the largest micro-batch, watched."""
+"""Exercise 2.4, in a rank: a search for the largest micro-batch, watched.
+
+Adam's state lies on the device from the start, as in a training after its first step:
+a size that is found without it runs out of memory in step 2.
+"""
 
 import bisect
 import copy
@@ -21,7 +25,7 @@ def observe(rank, world_size, answer, given):
     data = given["images"], given["labels"]
     memory, expected = costs(given)
     device, gpu = one_gpu(memory)
-    model = copy.deepcopy(given["model"]).to(device)
+    model, optimizer = in_training(given["model"], device)
     gc.collect()  # nothing of the searches above may take room from the answer
     start = [p.detach().cpu().clone() for p in model.parameters()]
     before = gpu.memory_allocated(device)
@@ -29,9 +33,11 @@ def observe(rank, world_size, answer, given):
         returned = plain(answer(model, *data))
     gc.collect()
     weights = [p.detach().cpu() for p in model.parameters()]
+    left = gpu.memory_allocated(device) - before
+    del optimizer  # held its state until here
     return {
         "returned": returned,
-        "left": gpu.memory_allocated(device) - before,
+        "left": left,
         "grads": any(p.grad is not None for p in model.parameters()),
         "moved": not all(map(torch.equal, start, weights)),
         "tried": work.passes,
@@ -44,9 +50,22 @@ def costs(given):
     data = given["images"], given["labels"]
     memory = _between(given["model"], data, given["wanted"])
     device, _ = one_gpu(memory)
-    model = copy.deepcopy(given["model"]).to(device)
+    model, optimizer = in_training(given["model"], device)
     sizes = range(1, len(data[0]) + 1)
-    return memory, bisect.bisect(sizes, False, key=partial(_fails, model, data))
+    largest = bisect.bisect(sizes, False, key=partial(_fails, model, data))
+    del optimizer  # held its state until here
+    return memory, largest
+
+
+def in_training(model, device):
+    """Return a copy of the model on `device`, and its Adam after a step by nothing."""
+    model = copy.deepcopy(model).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+    return model, optimizer
 
 
 def _step(model, data, count):
@@ -61,12 +80,12 @@ def _between(model, data, wanted):
     device, gpu = one_gpu()
     peaks = []
     for count in (wanted, min(wanted + 1, len(data[0]))):
-        trial = copy.deepcopy(model).to(device)
+        trial, optimizer = in_training(model, device)
         gpu.reset_peak_memory_stats(device)
         _step(trial, data, count)
         _step(trial, data, count)
         peaks.append(gpu.max_memory_allocated(device))
-        del trial
+        del trial, optimizer
     spare = 0 if peaks[1] > peaks[0] else peaks[0] // 4
     return sum(peaks) // 2 + spare
 
