@@ -59,7 +59,7 @@ class Placement(NamedTuple):
 
     @property
     def gradients(self) -> float:
-        """Return bytes of gradients on a GPU, twice where DDP has them in buckets, too."""
+        """Return bytes of gradients on a GPU, with their copies in DDP's buckets."""
         # so by default: with gradient_as_bucket_view=True they lie in the buckets alone
         return 4 * self.parameters / self.parts * (2 if self.copies > 1 else 1)
 
@@ -68,7 +68,8 @@ class Placement(NamedTuple):
         """Return bytes on a GPU by kind."""
         share = self.parameters / self.parts
         state = 8 * share / (self.copies if self.shard else 1)
-        counts = 4 * share, self.gradients, state, self.at_once * self.sample / self.parts
+        alive = self.at_once * self.sample / self.parts
+        counts = 4 * share, self.gradients, state, alive
         return dict(zip(KINDS, counts))
 
 
