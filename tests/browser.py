@@ -183,11 +183,12 @@ def save(page):
 
 
 def show_all(page):
-    """Have all cells in the page, not only those near the one in view."""
+    """Have all cells in the page, not only those near the one in view or unfolded."""
     page.evaluate("""async () => {
         const registry = window.jupyterapp.serviceManager.settings
         const id = "@jupyterlab/notebook-extension:tracker"
         await registry.save(id, '{"windowingMode": "none"}')
+        await window.jupyterapp.commands.execute("notebook:expand-all-headings")
     }""")
     page.wait_for_function("""() => {
         const notebook = window.jupyterapp.shell.currentWidget.content
