@@ -6,8 +6,10 @@ torchrun --nproc-per-node=2 --max-restarts=1 ddp.py
 mpirun -np 4 --map-by ppr:2:node python ddp.py      (Intel MPI: -n 4 -ppn 2)
 srun --nodes=2 --ntasks-per-node=2 python ddp.py
 
-However many ranks there are, the weights are the same up to rounding. On several
-machines mpirun and srun need the variable MASTER_ADDR: the host of rank 0.
+However many ranks there are, the weights are the same up to rounding (without dropout,
+which each rank draws for its own samples). A run that was killed ends with the weights
+of one that was not, bit by bit, if it goes on with as many ranks. On several machines
+mpirun and srun need the variable MASTER_ADDR: the host of rank 0.
 """
 
 import argparse
@@ -99,31 +101,61 @@ def who():
 
 
 def train(args, device):
-    """Train from the last checkpoint on; return the model and its last step."""
+    """Train from the last checkpoint on; return the wrapped model and its last step."""
     images, labels = load_data(args.data_size, device)
-    torch.manual_seed(args.seed)
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+    torch.manual_seed(args.seed)  # the same weights on all ranks
+    hidden = nn.Linear(64, 64), nn.ReLU(), nn.Dropout(args.dropout)
+    model = nn.Sequential(*hidden, nn.Linear(64, 10)).to(device)
     net = DDP(model) if dist.is_initialized() else model
-    # DDP orders its buckets anew in its second forward, and with them the sums of
-    # gradients. Let that be now: then a run that goes on adds as one without a stop
-    for _ in range(2):
-        net(images[:1]).sum().backward()
+    settle(net, images[:1])
+    torch.manual_seed(args.seed + who()[0])  # each rank draws dropout masks of its own
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    count, parts = len(images), (model, optimizer)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=args.decay)
+    # all that has a state: a GradScaler or an average of weights would stand here, too
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     first, seen = resume(args, parts) if args.checkpoint else (0, 0)
+    count = len(images)
     step = first
     while seen < args.epochs * count:  # samples of all ranks, in all epochs
         epoch, start = divmod(seen, count)
         batch = shuffled(count, args.seed + epoch)[start : start + args.batch_size]
         data = images[batch], labels[batch]
         loss = take_step(net, optimizer, data, parts=args.accumulation_steps)
+        schedule.step()
         step, seen = step + 1, seen + len(batch)
         report(args, loss, step=step, start=first)
         if (step, first) == (args.die_at, 0):
             die(args.die_rank)
         if args.checkpoint and (step % args.every == 0 or seen == args.epochs * count):
             save(args, parts, step=step, seen=seen)
-    return model, step
+    return net, step
+
+
+def settle(net, images):
+    """Let DDP order its buckets now, which it does in its second forward.
+
+    With the buckets it orders the sums of gradients, and so their rounding: a run that
+    goes on shall add as one without a stop. In eval mode nothing is drawn or learned.
+    """
+    net.eval()
+    for _ in range(2):
+        net(images).sum().backward()
+    net.train()
+
+
+@torch.no_grad()
+def evaluate(net, device):
+    """Return the share of all digits that are right; each rank measures its part."""
+    rank, world_size = who()
+    images, labels = (part[rank::world_size] for part in load_data(None, device))
+    net.eval()
+    right = (net(images).argmax(1) == labels).sum().item()
+    net.train()
+    sums = torch.tensor([right, len(labels)], device=device)
+    if dist.is_initialized():
+        dist.all_reduce(sums)
+    right, count = sums.tolist()
+    return right / count
 
 
 @functools.lru_cache(maxsize=1)
@@ -173,8 +205,8 @@ def die(rank):
 
 def save(args, parts, *, step, seen):
     """Let rank 0 write a checkpoint whole or not at all; PATH.1 is the one before."""
-    model, optimizer = (one.state_dict() for one in parts)
-    state = {"model": model, "optimizer": optimizer, "step": step, "seen": seen}
+    state = {name: part.state_dict() for name, part in parts.items()}
+    state |= {"step": step, "seen": seen, "random": random_states()}
     state |= {"seed": args.seed, "data_size": args.data_size, "world_size": who()[1]}
     if who()[0] == 0:
         try:
@@ -183,6 +215,30 @@ def save(args, parts, *, step, seen):
             print(f"step {step}: not saved, the file before stays: {error}", flush=True)
     if dist.is_initialized():
         dist.barrier()  # nobody runs ahead of the file
+
+
+def random_states():
+    """Return the random states of each rank; what else draws (numpy) belongs here."""
+    own = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        own["cuda"] = torch.cuda.get_rng_state()
+    every = [own]
+    if dist.is_initialized():
+        every = [None] * who()[1]
+        dist.all_gather_object(every, own)
+    return every
+
+
+def draw_on(state, seed):
+    """Go on with the random numbers of this rank, or with new ones if ranks changed."""
+    rank, world_size = who()
+    if state["world_size"] != world_size:
+        torch.manual_seed(seed + rank + world_size * state["step"])
+        return
+    own = state["random"][rank]
+    torch.set_rng_state(own["cpu"])
+    if "cuda" in own and torch.cuda.is_available():
+        torch.cuda.set_rng_state(own["cuda"])
 
 
 def write(state, path):
@@ -232,8 +288,9 @@ def resume(args, parts):
             raise SystemExit(
                 f"{args.checkpoint} was made with another {name}: {state[name]}"
             )
-    for one, name in zip(parts, ("model", "optimizer")):
-        one.load_state_dict(state[name])
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    draw_on(state, args.seed)
     if rank == 0:
         ranks = f"ranks then {state['world_size']}, now {world_size}"
         print(f"goes on after step {state['step']} ({ranks})", flush=True)
@@ -254,6 +311,8 @@ def main(arguments=None):
     parser.add_argument("--batch-size", type=int, default=64, help="of all ranks")
     parser.add_argument("--data-size", type=int, default=1797)
     parser.add_argument("--accumulation-steps", type=int, default=1)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--decay", type=float, default=1.0, help="of the rate, a step")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", metavar="PATH", help="go on from it, save it")
     parser.add_argument("--every", type=int, default=20, help="steps between saves")
@@ -282,11 +341,11 @@ def run(args, numbers):
         raise SystemExit(f"--no-distributed, but there are {numbers[2]} ranks")
     grouped = numbers is not None and args.distributed is not False
     device = join(numbers, args.backend) if grouped else torch.device("cpu")
-    model, step = train(args, device)
+    net, step = train(args, device)
+    share = evaluate(net, device)
     if who()[0] == 0:
-        images, labels = load_data(None, device)
-        share = (model(images).argmax(1) == labels).float().mean().item()
         print(f"step {step}: {share:.1%} of all digits are right")
+    del net  # DDP holds the group, too
     if grouped:
         dist.destroy_process_group()
 

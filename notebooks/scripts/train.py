@@ -39,8 +39,8 @@ def train(rank, world_size, save=None):
             predicted = model(images.to(device))
             nn.functional.cross_entropy(predicted, labels.to(device)).backward()
             optimizer.step()
+        loss, accuracy = evaluate(model, test_set, device)
         if rank == 0:
-            loss, accuracy = evaluate(model.module, test_set, device)
             print(f"epoch {epoch}: test loss {loss:.3f}, accuracy {accuracy:.1%}")
     if rank == 0 and save:
         torch.save(model.module.state_dict(), save)
@@ -76,11 +76,18 @@ def load_data():
 
 @torch.no_grad()
 def evaluate(model, test_set, device):
-    """Return mean loss and accuracy."""
-    images, labels = test_set.tensors
-    predicted = model(images.to(device)).cpu()
-    loss = nn.functional.cross_entropy(predicted, labels)
-    return loss.item(), (predicted.argmax(1) == labels).float().mean().item()
+    """Return mean loss and accuracy; each rank measures its share of the samples."""
+    own = slice(dist.get_rank(), None, dist.get_world_size())  # without padding
+    images, labels = (part[own].to(device) for part in test_set.tensors)
+    model.eval()  # no dropout, and BatchNorm's running statistics
+    predicted = model(images)  # all ranks: DDP sends the statistics of rank 0 first
+    model.train()
+    loss = nn.functional.cross_entropy(predicted, labels, reduction="sum").item()
+    right = (predicted.argmax(1) == labels).sum().item()
+    sums = torch.tensor([loss, right, len(labels)], device=device)
+    dist.all_reduce(sums)
+    loss, right, count = sums.tolist()
+    return loss / count, right / count
 
 
 def main():
