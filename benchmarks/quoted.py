@@ -66,7 +66,13 @@ def _launching(text):
     }
     whole = {name: f"{_number(cell):.0f}" for name, cell in cells.items()}
     notebook = _number(rows["accelerate `notebook_launcher`"][1])
-    return {"day": day, "notebook": f"{notebook:.1f}", **whole}
+    cold = _number(cells["cold"])
+    firsts = {  # against a first launch, not a later one
+        "spawn_cold": _number(rows["`torch.multiprocessing.spawn`"][0]) / cold,
+        "torchrun_cold": _number(rows["`torchrun --standalone`"][0]) / cold,
+    }
+    firsts = {name: f"{ratio:.1f}" for name, ratio in firsts.items()}
+    return {"day": day, "notebook": f"{notebook:.1f}", **whole, **firsts}
 
 
 def _all_reduce(text):

@@ -1,4 +1,5 @@
 # hint: [share]
+# same as: mean_over_batches
 from torch.utils.data import Subset
 
 

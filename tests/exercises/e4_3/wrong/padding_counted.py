@@ -1,6 +1,6 @@
-# mistake: DistributedSampler deals some samples twice, so that all ranks get equally many.
-#   An evaluation needs no equal shares: Subset(data, range(rank, len(data), n)) for n
-#   ranks deals each sample once.
+# mistake: DistributedSampler deals some samples twice, so that all ranks get equally
+#   many. An evaluation needs no equal shares: Subset(data, range(rank, len(data), n))
+#   for n ranks deals each sample once.
 def evaluate_and_save(rank, model, data, path):
     device = next(model.parameters()).device
     if rank == 0:

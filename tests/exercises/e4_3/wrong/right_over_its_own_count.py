@@ -1,4 +1,5 @@
-# hint: [share]
+# mistake: The right answers of all ranks are divided by the samples of one. Add up both
+#   over all ranks, right answers and samples.
 from torch.utils.data import Subset
 
 
