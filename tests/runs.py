@@ -41,7 +41,8 @@ _PROOF = re.compile(
             "test_docs.py::test_the_first_aid",
             # programs from elsewhere; what starts many processes
             "test_outside.py",
-            "test_scripts.py::test_(ranks_of|a_rank_that_is|.*hogwild)",
+            "test_scripts.py::test_(ranks_of|a_rank_that_is|a_run_that|.*hogwild)",
+            "test_rank_code.py",
             "test_launch.py::test_(a_variable_read|a_rank_has_as_many)",
             "test_linux.py::test_what_a_killed",
             "test_sweeps.py::test_(a_study_in_a_notebook|an_interrupt)",

@@ -158,6 +158,7 @@ def test_every_process_of_hogwild_changes_the_same_weights():
 # five steps of 64 samples, the last of 44, which four ranks do not share equally;
 # saved after 2, 4 and 5
 SHORT = ("--epochs=1", "--data-size=300", "--every=2")
+DRAWS = ("--dropout=0.2", "--decay=0.9")
 SCRIPT = str(FOLDER / "ddp.py")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
@@ -256,9 +257,9 @@ def test_ranks_of_two_agents_end_with_the_weights_of_one(alone, tmp_path):
 def test_a_rank_that_is_killed_changes_no_weight_and_the_log_shows_it(tmp_path):
     path, log = tmp_path / "killed.pt", tmp_path / "losses.jsonl"
     command = [*TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    command += [SCRIPT, *SHORT, f"--checkpoint={path}", f"--losses={log}"]
+    command += [SCRIPT, *SHORT, *DRAWS, f"--checkpoint={path}", f"--losses={log}"]
     killed = launch(*command, "--die-at=3", "--die-rank=1", folder=tmp_path)
-    run(DDP, *SHORT, f"--checkpoint={tmp_path / 'two.pt'}", "--spawn=2")
+    run(DDP, *SHORT, *DRAWS, f"--checkpoint={tmp_path / 'two.pt'}", "--spawn=2")
     printed = ended(killed)
     # not which rank torchrun names: it looks now and then, and may see the other first
     assert "goes on after step 2 (" in printed
@@ -267,6 +268,35 @@ def test_a_rank_that_is_killed_changes_no_weight_and_the_log_shows_it(tmp_path):
     assert [row["start"] for row in rows] == [0, 0, 0, 2, 2, 2]
     assert rows[2]["loss"] == rows[3]["loss"]
     assert torch.equal(weights(path), weights(tmp_path / "two.pt"))
+
+
+# stopped after an epoch, with a last batch that ranks do not share equally
+GOES_ON = f"""{PRELUDE}
+import ddp
+*options, stopped, whole = sys.argv[1:]
+for path, epochs in ((stopped, 1), (stopped, 2), (whole, 2)):
+    ddp.main([*options, f"--epochs={{epochs}}", f"--checkpoint={{path}}"])
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_a_run_that_goes_on_ends_bit_by_bit_as_one_without_a_stop(tmp_path, ranks):
+    paths = [str(tmp_path / name) for name in ("stopped.pt", "whole.pt")]
+    run(GOES_ON, *SHORT[1:], *DRAWS, f"--spawn={ranks}", *paths)
+    stopped, whole = map(torch.load, paths)
+    assert torch.equal(*map(weights, paths))
+    for name in ("optimizer", "schedule"):
+        assert str(stopped[name]) == str(whole[name])
+    states = [state["cpu"] for state in stopped["random"]]
+    assert all(map(torch.equal, states, (one["cpu"] for one in whole["random"])))
+    # each rank draws other masks
+    assert len({bytes(state.tolist()) for state in states}) == len(states) == ranks
+
+
+def test_dropout_and_a_schedule_change_the_weights(alone):
+    plain = alone(name="plain.pt")
+    for option in DRAWS:
+        assert not torch.equal(alone(option, name=f"{option}.pt"), plain)
 
 
 def test_a_checkpoint_of_one_rank_serves_two(alone, tmp_path, capfd):
