@@ -93,14 +93,14 @@ def _scaling(text):
     drag = r"^\| [\d.]+ \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$"
     found, perfect = re.findall(r"median error (\d+)%.*?(\d+) of (\d+)\s", text)
     worst = max(abs(_number(cells[7])) for cells in lines if "(predicted" in cells[0])
-    (vgg,) = (cells[2:4] for cells in lines if cells[0].startswith("VGG-16"))
+    vgg, ready = (cells[2:4] for cells in lines if cells[0].startswith("VGG-16"))
     bert, bucket = (
         cells[2:4]
         for cells in lines
         if cells[0].startswith("BERT-base, float32") and cells[1] == "32"
     )
-    shares = [share.removesuffix("%") for share in (*vgg, *bert, bucket[1])]
-    names = ("vgg", "vgg_model", "bert", "bert_model", "bert_bucket")
+    shares = [share.removesuffix("%") for share in (*vgg, ready[1], *bert, bucket[1])]
+    names = ("vgg", "vgg_model", "vgg_ready", "bert", "bert_model", "bert_bucket")
     return {
         "worst": f"{worst:.0f}",
         "drag": re.search(drag, text, re.MULTILINE)[1],

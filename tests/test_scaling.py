@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from benchmarks import published_scaling
 from benchmarks import scaling as benchmark
 from course_lib.accelerators.alpha_beta import ALGORITHMS
 from course_lib.accelerators.hardware import Link
@@ -31,6 +33,7 @@ from course_lib.errors import UsageError
 FAST = Link("fast", bandwidth=100e9, latency=1e-6, source="")
 SLOW = Link("slow", bandwidth=10e9, latency=1e-5, source="")
 NETWORK = Network(8, FAST, SLOW)
+RINGS = Network(8, FAST, SLOW, algorithm="chunked ring")
 COUNTS = (1, 2, 8, 16, 64, 256, 1024)
 STEP = TrainingStep(0.1, 0.2, (25e6,) * 4, optimizer=0.01)
 RING = ALGORITHMS["chunked ring"]
@@ -97,6 +100,14 @@ def test_more_nodes_are_never_more_efficient(seed):
     assert shares == sorted(shares, reverse=True)
 
 
+def test_a_bucket_leaves_when_its_gradients_are_there_not_when_its_bytes_are():
+    network = Network(2, Link("", 1e9, 0.0, ""))
+    early = TrainingStep(0.0, 1.0, (0.3e9, 0.1e9), ready=(0.1, 1.0))
+    late = TrainingStep(0.0, 1.0, (0.3e9, 0.1e9))  # the first at 3/4
+    assert predict(early, 2, network).exposed == pytest.approx(0.1)
+    assert predict(late, 2, network).exposed == pytest.approx(0.15)
+
+
 def test_a_loader_that_is_too_slow_sets_the_pace():
     at = predict(TrainingStep(0.1, 0.2, (1e6,), input=0.5), 8, NETWORK)
     assert at.seconds == 0.5 and at.waiting == pytest.approx(0.2 - at.exposed)
@@ -117,11 +128,19 @@ def test_what_runs_beside_backward_may_slow_it():
 def test_an_all_reduce_over_nodes_is_a_ring_inside_and_one_between():
     inside = RING.seconds(8, 80e6, link=FAST)
     between = RING.seconds(4, 10e6, link=SLOW)
-    seconds = NETWORK.all_reduce(80e6, gpus=32)
+    seconds = RINGS.all_reduce(80e6, gpus=32)
     assert seconds == pytest.approx(inside + between)
-    shared = Network(8, FAST, SLOW, ports=1).all_reduce(80e6, gpus=32)
+    shared = replace(RINGS, ports=1).all_reduce(80e6, gpus=32)
     # 8 GPUs share one port: as if each had a tensor 8 times as large to send
     assert shared - seconds == pytest.approx(7 * 1.5 * 10e6 / 10e9)
+
+
+@pytest.mark.parametrize(("nodes", "quicker"), [(4, "rings"), (512, "trees")])
+def test_between_nodes_goes_what_is_quicker_of_a_ring_and_a_tree(nodes, quicker):
+    ways = {"rings": RINGS, "trees": replace(RINGS, algorithm="double binary tree")}
+    times = {name: way.all_reduce(80e6, gpus=8 * nodes) for name, way in ways.items()}
+    assert min(times, key=times.get) == quicker
+    assert NETWORK.all_reduce(80e6, gpus=8 * nodes) == times[quicker]
 
 
 @pytest.mark.parametrize("gpus", [0, -8, 12, 2.0, "8", None])
@@ -147,6 +166,7 @@ def test_gradients_are_cut_as_ddp_cuts_them():
     [
         ({"forward": -1}, "each time is 0 or more seconds"),
         ({"backward": float("nan")}, "each time is 0 or more"),
+        ({"ready": (0.5, 0.7, 1)}, "2 buckets with 3 times in `ready`"),
     ],
 )
 def test_a_step_that_cannot_be_is_refused(step, words):
@@ -265,10 +285,16 @@ def test_the_benchmark_finds_the_constants_that_times_were_made_of(error, told):
 
 
 def test_all_published_curves_have_a_source_and_a_model():
-    rows = list(benchmark.read_table(benchmark.TABLE))
-    curves = [benchmark.curve(row) for row in rows]
+    rows = list(published_scaling.read_table(published_scaling.TABLE))
+    curves = [published_scaling.curve(row) for row in rows]
     assert len(rows) >= 4 and len({row["source"] for row in rows}) >= 4
     for row, (found, model) in zip(rows, curves):
-        assert f"- {row['source'].split()[0]}" in benchmark._LEFT_OUT
+        assert f"- {row['source'].split()[0]}" in published_scaling._LEFT_OUT
         assert list(found) == [at.gpus for at in model.predictions]
-        assert found[min(found)] == 1 == benchmark.relative(model)[min(found)]
+        assert found[min(found)] == 1 == published_scaling.relative(model)[min(found)]
+
+
+def test_most_gradients_of_vgg_are_ready_when_backward_has_hardly_begun():
+    sizes, ready = published_scaling.buckets_of_vgg()
+    assert sum(sizes) == 4 * 138_357_544 and ready[-1] == 1
+    assert sum(sizes[:3]) > 0.85 * sum(sizes) and ready[2] < 0.01

@@ -19,9 +19,10 @@ class TrainingStep:
     """One step of a rank: seconds of each part, and the bytes of each bucket of DDP.
 
     `input` is what the loader needs for a batch, while another one is computed.
-    `buckets` leave in this order, each when as many bytes have gradients. A share
-    `drag` of the time of an all-reduce that runs during backward is added to backward:
-    it uses what backward needs, cores of a CPU most of all.
+    `buckets` leave in this order, each when as many bytes have gradients, or after its
+    share of backward in `ready`. A share `drag` of the time of an all-reduce that runs
+    during backward is added to backward: it uses what backward needs, cores of a CPU
+    most of all.
     """
 
     forward: float
@@ -30,12 +31,18 @@ class TrainingStep:
     optimizer: float = 0.0
     input: float = 0.0
     drag: float = 0.0
+    ready: tuple[float, ...] = ()
 
     def __post_init__(self):
         times = self.forward, self.backward, self.optimizer, self.input
         if not all(0 <= time < math.inf for time in times):
             raise UsageError(
                 f"cannot model a step of {times} s: each time is 0 or more seconds."
+            )
+        if self.ready and len(self.ready) != len(self.buckets):
+            raise UsageError(
+                f"cannot model {len(self.buckets)} buckets with {len(self.ready)} times"
+                " in `ready`: give a share of backward for each bucket, or none."
             )
 
     @property
@@ -45,6 +52,8 @@ class TrainingStep:
 
     def shares(self) -> tuple[float, ...]:
         """Return the share of backward after which each bucket can leave."""
+        if self.ready:
+            return self.ready
         whole = sum(self.buckets)
         return tuple(part / whole for part in accumulate(self.buckets))
 
@@ -64,6 +73,10 @@ def buckets(bytes: float | str, *, cap: float | str = "25 MiB") -> tuple[int, ..
     return tuple(sizes)
 
 
+RING_OR_TREE = "ring or tree"
+_WAYS = "chunked ring", "double binary tree"
+
+
 @dataclass(frozen=True)
 class Network:
     """Two levels of links: `inside` a node of some GPUs, and `between` nodes.
@@ -71,14 +84,16 @@ class Network:
     A node has `ports` to the others, by default one for each GPU; its GPUs share them.
     An all-reduce is hierarchical: a ring inside each node leaves each GPU a share of
     the sums; GPUs of equal place reduce their shares over all nodes by `algorithm`;
-    the ring goes on inside.
+    the ring goes on inside. "ring or tree" is for each tensor the quicker of a chunked
+    ring and a double binary tree, as NCCL compares both since version 2.4
+    (NVIDIA/nccl, src/graph/tuning.cc).
     """
 
     gpus_per_node: int = 8
     inside: Link | str = "NVLink4"
     between: Link | str = "InfiniBand-NDR"
     ports: int | None = None
-    algorithm: str | Algorithm = "chunked ring"
+    algorithm: str | Algorithm = RING_OR_TREE
 
     def all_reduce(self, bytes: float, *, gpus: int) -> float:
         """Return the seconds for tensors of so many bytes on each of so many GPUs.
@@ -86,14 +101,16 @@ class Network:
         Errors: `UsageError` for GPUs that do not fill their nodes.
         """
         inner, nodes = self._levels(gpus)
-        ring, way = find_algorithm("chunked ring"), find_algorithm(self.algorithm)
-        rings = ring.seconds(inner, bytes, link=self.inside)
+        rings = find_algorithm("chunked ring").seconds(inner, bytes, link=self.inside)
         if nodes == 1:
             return rings
         between = find_link(self.between)
         share = between.bandwidth * (self.ports or self.gpus_per_node)
         link = replace(between, bandwidth=share / self.gpus_per_node)
-        return rings + way.seconds(nodes, max(1, bytes / inner), link=link)
+        either = self.algorithm == RING_OR_TREE
+        ways = map(find_algorithm, _WAYS if either else (self.algorithm,))
+        chunk = max(1, bytes / inner)
+        return rings + min(way.seconds(nodes, chunk, link=link) for way in ways)
 
     def _levels(self, gpus):
         """GPUs in a node, and nodes."""
