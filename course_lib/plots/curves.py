@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.patheffects import Normal, Stroke
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from course_lib.colors import DARK, edge, rank_color
 from course_lib.errors import UsageError
@@ -125,7 +125,11 @@ def _scale(ax, log, numbers):
         axis.set_major_locator(LogLocator(subs=subs))
         axis.set_major_formatter(figure.NUMBERS)
         axis.set_minor_formatter(NullFormatter())
-    if "x" in log and all(x == int(x) for x in numbers):
+    whole = all(x == int(x) for x in numbers)
+    if whole and "x" not in log:  # there is no half a rank
+        steps = [1, 2, 2.5, 5, 10]
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=steps))
+    if whole and "x" in log:
         word = size if ax.get_xlabel() == "bytes" else "{:,.0f}".format
         ticks = _apart({x: word(x) for x in numbers if x > 0})
         ax.set_xticks(list(ticks), ticks.values())
