@@ -130,7 +130,7 @@ def test_commands_for_two_nodes_with_two_ranks_each():
             " -genv MASTER_PORT 29500 python train.py"
         )
     )
-    assert "srun --nodes=2 --ntasks-per-node=2 python train.py" in lines["srun"]
+    assert "srun --nodes=2 --ntasks-per-node=2 --kill-on-bad-exit=1 python" in lines["srun"]
     assert "--nrs 2 --rs_per_host 1 --tasks_per_rs 2" in lines["jsrun"]
     assert all(
         "MASTER_ADDR" in line for name, line in lines.items() if name != "torchrun"

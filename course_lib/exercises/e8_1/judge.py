@@ -73,7 +73,8 @@ def judge(case: Case, seen) -> str:
             if not answer["refused"]:
                 raise _TEXTS.wrong("other error", clue=clue, **fill)
         elif answer["raised"]:
-            why = "PMI" if "PMI_RANK" in env else "raised"
+            half = "PMI_RANK" in env and "MPI_LOCALRANKID" not in env
+            why = "PMI" if half else "raised"
             raise _TEXTS.wrong("refused", why=why, clue=clue, **fill)
         elif not _same(answer["returned"], right):
             why = _why(answer["returned"], env, right)
