@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from unittest import mock
 import pytest
 
 from course_lib.clusters import form as forms
+from course_lib.clusters import shell
 from course_lib.clusters.commands import LAUNCHERS, command
 from course_lib.clusters.comparison import compare_launchers
 from course_lib.clusters.environments import LAUNCHERS as VARIABLES
@@ -130,7 +132,8 @@ def test_commands_for_two_nodes_with_two_ranks_each():
             " -genv MASTER_PORT 29500 python train.py"
         )
     )
-    assert "srun --nodes=2 --ntasks-per-node=2 --kill-on-bad-exit=1 python" in lines["srun"]
+    start = "srun --nodes=2 --ntasks-per-node=2 --kill-on-bad-exit=1 python train.py"
+    assert start in lines["srun"]
     assert "--nrs 2 --rs_per_host 1 --tasks_per_rs 2" in lines["jsrun"]
     assert all(
         "MASTER_ADDR" in line for name, line in lines.items() if name != "torchrun"
@@ -371,3 +374,18 @@ def test_a_launcher_that_cannot_start_ranks_is_shown_as_recorded(monkeypatch, tm
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (row,) = (row for row in compare_launchers().rows if row[0] == "MPICH")
     assert row[-1].startswith("recorded: MPICH")
+
+
+def test_a_command_gives_its_lines_and_ends_with_what_interrupts_it(monkeypatch):
+    assert shell.lines("echo one; echo two >&2") == ["one", "two"]
+    started = []
+
+    class Interrupted(subprocess.Popen):
+        def communicate(self, *args, **kwargs):
+            started.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell.subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shell.lines("sleep 600; true")
+    assert started[0].returncode == -signal.SIGTERM

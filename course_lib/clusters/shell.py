@@ -1,5 +1,7 @@
 """A shell command with a clock, for what takes long and says nothing."""
 
+import os
+import signal
 import subprocess
 import time
 
@@ -21,6 +23,7 @@ def lines(command: str) -> list[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        start_new_session=True,  # a shell does not hand on what ends it
     )
     with process, progress_line("the command starts …") as show:
         try:
@@ -30,5 +33,5 @@ def lines(command: str) -> list[str]:
                 except subprocess.TimeoutExpired:
                     show(f"runs for {time.monotonic() - start:.0f} s …")
         except BaseException:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             raise
