@@ -47,6 +47,13 @@ def test_every_link_may_be_chosen(virtual, name):
     assert machine.clock.link is LINKS[name]
 
 
+def test_devices_without_nccl_are_virtual_and_say_so(virtual, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    devs = virtual(4, nccl=False, quiet=False)
+    assert devs[0].type == "vgpu" and "NVLink3 without NCCL" in machine.source
+    assert "40 GB each, NVLink3 without NCCL" in capsys.readouterr().out
+
+
 BAD = {
     "none": ({"n": 0}, "cannot make 0 devices: expected a whole number from 1"),
     "fewer": ({"n": -3}, "cannot make -3 devices"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn.parallel import comm
 
 from course_lib.accelerators.hardware import GPUS, LINKS
 from course_lib.accelerators.virtual import LAUNCH, machine
@@ -278,6 +279,40 @@ def test_too_many_micro_batches_lose_again_what_they_gained(virtual):
     best = min(spans, key=spans.get)
     assert 1 < best < 256
     assert spans[256] > 1.5 * spans[best] and spans[1] > 1.5 * spans[best]
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_a_ring_lasts_as_one_copy_and_a_latency_for_each_further_device(virtual, count):
+    devs = virtual(count)
+    x = torch.empty(1_000_000, device=devs[0])
+    with trace() as result:
+        comm.broadcast(x, devs)
+    hops = [copy.start for copy in result.transfers]
+    assert len(hops) == count - 1
+    seconds = result.transfers[-1].stop - result.transfers[0].start
+    want = (count - 1) * NVLINK.latency + x.nbytes / NVLINK.bandwidth
+    assert seconds == pytest.approx(want)
+    assert hops[0] == pytest.approx(count * machine.clock.launch)
+
+
+def test_a_star_lasts_as_long_as_all_its_copies(virtual):
+    devs = virtual(4, launch=0, nccl=False)
+    x = torch.empty(1_000_000, device=devs[0])
+    with trace() as result:
+        comm.broadcast(x, devs)
+    one = NVLINK.latency + x.nbytes / NVLINK.bandwidth
+    assert result.span == pytest.approx(3 * one)
+
+
+def test_a_ring_waits_for_all_its_devices(virtual):
+    devs = virtual(3)
+    parts = [torch.ones(1000, device=device) for device in devs]
+    work = torch.empty(2048, 2048, device=devs[1])
+    with trace() as result:
+        work @ work
+        comm.reduce_add(parts, 0)
+    [busy] = result.select("vgpu:1", "compute").events
+    assert all(copy.start >= busy.stop for copy in result.transfers)
 
 
 def test_two_runs_take_the_same_time_to_the_last_digit(virtual):

@@ -33,7 +33,7 @@ LESSONS, SOLUTIONS = (
 )
 RECORDED = ROOT / "benchmarks/gpu/recorded/H100-profile.json.gz"
 DEFINED = ast.FunctionDef, ast.ClassDef
-NAMED = {"memory", "gpu", "link", "launch"}  # who asks for one gets virtual GPUs
+NAMED = {"memory", "gpu", "link", "launch", "nccl"}  # these mean virtual GPUs
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,18 @@ def test_there_and_back_are_two_moves():
     ]
 
 
+def test_a_collective_is_one_move_also_where_its_chain_ends_below():
+    ring = ["vgpu:1 vgpu:2", "vgpu:2 vgpu:3", "vgpu:3 vgpu:0"]
+    copies = [
+        Transfer("reduce", *ends.split(), 19_240, bucket + time, bucket + time + 9)
+        for bucket in (0, 20)
+        for time, ends in enumerate(ring)
+    ]
+    titles = [m.title for m in transfers(Trace((), "modelled", tuple(copies))).moments]
+    assert titles[1] == "reduce: each hands on 38.5 kB, from vgpu:1 to vgpu:0."
+    assert len(titles) == 3
+
+
 def test_a_chip_comes_out_of_its_source_and_goes_into_its_target():
     before, under_way, after = (items(m) for m in transfers(step()).moments[:3])
     name = "bytes 0 vgpu:0 vgpu:2"

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import parallel
 from torch.testing import assert_close
 
+from course_lib.tracing.device_trace import trace
 from tests.test_vgpu_modules import built, cnn, mlp, on_cpu
 
 
@@ -166,6 +167,44 @@ def test_the_copies_of_comm_take_numbers_and_devices(devs):
     total = comm.reduce_add([one, one.to(devs[1]), one.to(devs[2])], 2)
     assert total.device == devs[2] and total.tolist() == [0, 3, 6, 9, 12, 15]
     assert one.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("root", [0, 1, 2])
+def test_a_reduce_ends_at_any_root_and_leaves_its_inputs(devs, root):
+    parts = [torch.full((5,), 10.0**i, device=device) for i, device in enumerate(devs)]
+    with trace() as recorded:
+        total = parallel.comm.reduce_add(parts, root)
+    assert total.device == devs[root] and total.tolist() == [111] * 5
+    assert [part[0].item() for part in parts] == [1, 10, 100]
+    sources = [copy.source for copy in recorded.transfers]
+    assert len(sources) == 2 and str(devs[root]) not in sources
+
+
+def test_what_nccl_does_not_take_is_copied_one_by_one(devs):
+    x = torch.arange(6.0, device=devs[0]).view(2, 3)
+    for tensor, places in ((x.T, devs), (x, [devs[0], devs[1], devs[1]])):
+        with trace() as recorded:
+            copies = parallel.comm.broadcast(tensor, places)
+        assert {copy.source for copy in recorded.transfers} == {"vgpu:0"}
+        assert all(copy.tolist() == tensor.tolist() for copy in copies)
+
+
+def test_a_copy_of_a_broadcast_has_its_own_memory(devs):
+    x = torch.ones(3, device=devs[0])
+    first, second, third = parallel.comm.broadcast(x, devs)
+    second.add_(1)
+    assert first is x and [x.tolist(), third.tolist()] == [[1, 1, 1]] * 2
+    assert torch.vgpu.memory_allocated(devs[1]) == x.nbytes
+
+
+@pytest.mark.parametrize("nccl", [True, False])
+def test_a_step_has_the_same_gradients_with_and_without_nccl(virtual, nccl):
+    devs = virtual(3, nccl=nccl)
+    batch = torch.randn(7, 4)
+    want, got = (built(lambda: nn.Linear(4, 2), place) for place in ("cpu", devs[0]))
+    want(batch).square().sum().backward()
+    nn.DataParallel(got, device_ids=devs)(batch).square().sum().backward()
+    assert_close(*[on_cpu(p.grad for p in m.parameters()) for m in (got, want)])
 
 
 def test_many_tensors_are_broadcast_in_few_copies(devs):

@@ -7,6 +7,9 @@ modelled, in seconds, and the same in every run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from course_lib.accelerators.hardware import Link, transfer_time
 from course_lib.accelerators.memory import Transfer
 from course_lib.accelerators.training_phases import Phase
@@ -56,9 +59,29 @@ class Clock:
             self.free[index] = stop
         if len(ends) == 1 and wait:
             self.host = stop
+        self._note(name, source, target, bytes=bytes, times=(start, stop))
+
+    def hand_on(self, chain: Sequence[int], *, bytes: int, name: str) -> None:
+        """Launch a collective in which each device of `chain` hands on to the next.
+
+        One kernel on each, and none begins before all devices are free. The tensor goes
+        piece by piece, so that every link is as long at work, a latency after the one
+        before it: NCCL's ring for broadcast and reduce (Hu et al., 2025, Demystifying
+        NCCL, https://arxiv.org/abs/2507.04786). That a piece has a length is left out.
+        """
+        self.host += self.launch * len(chain)
+        start = max([self.host, *(self.free[index] for index in chain)])
+        seconds = transfer_time(self.link, bytes)
+        for source, target in pairwise(chain):
+            stop = start + seconds
+            self.free[source] = self.free[target] = stop
+            self._note(name, source, target, bytes=bytes, times=(start, stop))
+            start += self.link.latency
+
+    def _note(self, name, source, target, *, bytes, times):
         if self.launches is not None:
             first, last = map(self._name, (source, target))
-            transfer = Transfer(name, first, last, bytes, start, stop)
+            transfer = Transfer(name, first, last, bytes, *times)
             self.launches.transfers.append(transfer)
 
     def _name(self, index):

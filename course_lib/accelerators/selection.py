@@ -35,6 +35,7 @@ def devices(
     link=None,
     launch=None,
     rates=None,
+    nccl=True,
     quiet=False,
 ) -> list[torch.device]:
     """Return `n` devices: real GPUs where the machine has so many, else virtual ones.
@@ -42,10 +43,12 @@ def devices(
     `memory` is what each may hold, as bytes or as "24 MB" (default: all that the GPU
     has); `gpu` and `link` name the hardware (default: "A100", "NVLink3"), and `launch`
     is the seconds that the host pays per operator. `rates` are those that training
-    "reached" on such a GPU (default), or the "peak" ones of its data sheet. Whoever
-    asks for one of the five gets virtual GPUs: no real one can be made to have it. A
-    process that has virtual GPUs gets no real ones later: PyTorch computes gradients on
-    one kind of device. Each call starts anew: clocks and peaks at zero.
+    "reached" on such a GPU (default), or the "peak" ones of its data sheet. With
+    `nccl=False` nn.DataParallel copies to one device after the other, as PyTorch does
+    where it is built without NCCL, such as on Windows. Whoever asks for one of the six
+    gets virtual GPUs: no real one can be made to have it. A process that has virtual
+    GPUs gets no real ones later: PyTorch computes gradients on one kind of device. Each
+    call starts anew: clocks and peaks at zero.
 
     Errors: UsageError for an unknown gpu, link or kind of rates (it lists the known
     ones), for fewer than 1 device, or for memory that is none.
@@ -54,7 +57,7 @@ def devices(
         raise UsageError(
             f"cannot make {n!r} devices: expected a whole number from 1 to {_MOST}."
         )
-    choices = memory, gpu, link, launch, rates
+    choices = memory, gpu, link, launch, rates, None if nccl else nccl
     modelled = any(choice is not None for choice in choices)
     sheet = _sheet("A100" if gpu is None else gpu, rates)
     options = {
@@ -62,6 +65,7 @@ def devices(
         "memory": sheet.memory if memory is None else parse_size(memory),
         "link": find_link("NVLink3" if link is None else link),
         "launch": _seconds(LAUNCH if launch is None else launch),
+        "nccl": bool(nccl),
     }
     is_real = torch.cuda.device_count() >= n and not modelled and not machine.count
     trouble = _trouble(n) if is_real else ""
@@ -133,6 +137,7 @@ def _virtual(n, options):
     machine.options = {"n": n, **options}
     _show_errors_as_on_cuda()
     each = f" each, {options['link'].name}" if n > 1 else ""
+    each += "" if options["nccl"] else " without NCCL"
     line = (
         f"{many(n, 'virtual GPU')}: {options['gpu'].name}, {size(options['memory'])}"
         f"{each}. Numbers and errors are real, bytes are counted, times are modelled."

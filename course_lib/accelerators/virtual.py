@@ -51,7 +51,7 @@ class Machine:
 
     def __init__(self):
         self.count, self.places = 0, []
-        self.source, self.copying = "", "copy"
+        self.source, self.copying, self.nccl = "", "copy", True
         self.options = None  # of cl.devices, for ranks that name these devices
         self.forked = False  # whether the devices are those of a parent process
         none: Any = None  # no device, no link
@@ -60,7 +60,14 @@ class Machine:
         self.most, self.collected = usable_memory(), 0.0
 
     def set_up(
-        self, count: int, *, gpu: DataSheet, memory: int, link: Link, launch: float
+        self,
+        count: int,
+        *,
+        gpu: DataSheet,
+        memory: int,
+        link: Link,
+        launch: float,
+        nccl: bool = True,
     ):
         """Have `count` GPUs with `memory` bytes each, all clocks and peaks at zero."""
         if self.clock.launches is not None:
@@ -75,7 +82,9 @@ class Machine:
         host_link = link if link.name == "ideal" else find_link(HOST_LINK)
         self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
         self.count, self.copying, self.forked = count, "copy", False
-        self.source = f"modelled: {count} × {gpu.name}, {link.name}; {gpu.rates}"
+        self.nccl = nccl
+        wires = link.name if nccl else f"{link.name} without NCCL"
+        self.source = f"modelled: {count} × {gpu.name}, {wires}; {gpu.rates}"
 
     def place(self, index: int | None) -> Device:
         """Return a device by its index, None for the current one of this thread."""

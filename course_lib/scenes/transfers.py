@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from itertools import groupby
+from itertools import pairwise
 from typing import NamedTuple
 
 from course_lib.errors import UsageError
@@ -33,11 +33,16 @@ class Round(NamedTuple):
             return f"{what} leave {_only(sources)}."
         if len(targets) == 1:
             return f"{what} come to {_only(targets)}."
+        if ends := _chain(self.bytes):
+            each = size(next(iter(self.bytes.values())))
+            return f"{self.name}: each hands on {each}, from {ends[0]} to {ends[1]}."
         return f"{what} between {many(len(sources | targets), 'device')}."
 
 
 def transfers(trace) -> Scene:
     """Play the transfers of a trace: those of one name and direction at once.
+
+    So are those of one name whose times overlap, as in a collective of NCCL.
 
     `trace` is what `cl.trace()` recorded; each device counts the bytes that it sent and
     got. Where one device takes part in all transfers, it stands above the others.
@@ -72,18 +77,34 @@ def transfers(trace) -> Scene:
 
 
 def _rounds(copies):
-    """Neighbours of one name that go up, or down, the order of devices."""
+    """Neighbours of one name that go up, or down, the order of devices, or overlap."""
 
-    def kind(copy):
-        return copy.name, rank_order(copy.source) < rank_order(copy.target)
+    def upward(copy):
+        return rank_order(copy.source) < rank_order(copy.target)
 
-    rounds = []
-    for (name, _), group in groupby(copies, kind):
-        moved = Counter()
-        for copy in group:
-            moved[copy.source, copy.target] += copy.bytes
-        rounds.append(Round(name, moved))
+    rounds, last = [], copies[0]
+    for copy in copies:
+        way = copy.source, copy.target
+        goes_on = rounds and (
+            upward(copy) == upward(last)
+            or copy.start < last.stop
+            or way in rounds[-1].bytes
+        )
+        if not goes_on or copy.name != last.name:
+            rounds.append(Round(copy.name, Counter()))
+        rounds[-1].bytes[way] += copy.bytes
+        last = copy
     return rounds
+
+
+def _chain(moved):
+    """Return both ends, if each device hands on as much as it gets to the next one."""
+    ways = list(moved)
+    follows = all(one[1] == other[0] for one, other in pairwise(ways))
+    once = len({device for way in ways for device in way}) == len(ways) + 1
+    if follows and once and len(set(moved.values())) == 1:
+        return ways[0][0], ways[-1][1]
+    return None
 
 
 # --- where devices stand

@@ -141,7 +141,12 @@ def recomputed(devs):
         assert trained(module, torch.ones(2, 4, device=devs[1])).device == devs[1]
 
 
-@works("`nn.DataParallel`", "Replicas run in turn, their copies cross the link.")
+@works(
+    "`nn.DataParallel`",
+    "Broadcast and reduce go round a ring as NCCL's do: a device hands on a tensor"
+    " once. `cl.devices(4, nccl=False)` copies to one after the other. Replicas run in"
+    " turn.",
+)
 def replicas(devs):
     torch.manual_seed(0)
     model = nn.Linear(3, 2).to(devs[0])
