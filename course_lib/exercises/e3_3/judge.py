@@ -17,21 +17,25 @@ from course_lib.text import listed
 
 _TEXTS = Texts("3.3")
 _OFF = 0.001  # of the bytes
-_STEPS = [(4, 64), (2, 100), (8, 64), (3, 96), (5, 60)]  # devices, samples
+# devices, samples, and whether NCCL broadcasts
+_STEPS = [(4, 64, False), (4, 64, True), (2, 100, True), (8, 64, False), (8, 64, True)]
+_STEPS += [(3, 96, False), (5, 60, True)]
 
 
 def cases(seed: int) -> Iterator[Case]:
     """Yield steps of networks with and without buffers, of images in 1, 4 and 8 bytes.
 
-    Expected are the bytes of what they are about.
+    With NCCL and without. Expected are the bytes of what they are about.
     """
     steps, numbers, first = _STEPS, random.Random(seed), 100 * seed
     if seed:
-        counts = numbers.sample((3, 4, 5, 6, 7), 3) + numbers.sample((3, 5, 6), 2)
-        steps = [(count, count * numbers.randint(9, 24)) for count in counts]
-    for (count, batch), (name, model, as_given) in zip(steps, _networks(seed)):
+        counts = numbers.sample((3, 4, 5, 6, 7), 5) + numbers.sample((3, 5, 6), 2)
+        batches = [count * numbers.randint(9, 24) for count in counts]
+        steps = list(zip(counts, batches, [nccl for *_, nccl in _STEPS]))
+    for (count, batch, nccl), (name, model, as_given) in zip(steps, _networks(seed)):
         images, labels = (part[first:] for part in baseline.samples(first + batch))
         given = {"name": name, "model": model, "images": as_given(images)}
+        given["nccl"] = nccl
         with torch.no_grad():
             outputs = model(given["images"])
         expected = sizes(model, given["images"], outputs, count)
@@ -44,9 +48,8 @@ def _networks(seed):
     as_floats, double = torch.Tensor.float, baseline.network(seed).double()
     of_bytes = nn.Sequential(Scaled(), *baseline.network(seed))
     return (
-        ("the network", plain, as_floats),
-        ("the network", plain, as_floats),
-        ("the network with BatchNorm", with_norm, as_floats),
+        *[("the network", plain, as_floats)] * 3,
+        *[("the network with BatchNorm", with_norm, as_floats)] * 2,
         ("the network in float64", double, torch.Tensor.double),
         ("the network with images in bytes", of_bytes, lambda x: (255 * x).byte()),
     )
@@ -56,11 +59,12 @@ def judge(case: Case, seen) -> str:
     """Compare both numbers with what DataParallel and a ring send."""
     [rank] = seen
     given, of, pair = case.given, case.expected, _pair(rank["returned"])
-    on = f"on {given['devices']} devices"
+    on = f"on {given['devices']} devices with{'' if rank['nccl'] else 'out'} NCCL"
     where = f"{given['name']}, {len(given['images'])} samples {on}"
     if pair is None:
         raise _TEXTS.wrong("no pair", where=where, returned=shown(rank["returned"]))
-    for kind, (name, right) in enumerate(_right(given["devices"]).items()):
+    times = _right(given["devices"], rank["nccl"])
+    for kind, (name, right) in enumerate(times.items()):
         found, expected = pair[kind], sum(right[what] * of[what] for what in right)
         if not near(found, expected, _OFF * expected):
             counts = _counts(rank, kind, found=found)
@@ -79,10 +83,10 @@ def _pair(value):
     return None if None in pair else pair
 
 
-def _right(devices):
+def _right(devices, nccl):
     """How many times a byte of each thing is sent by DataParallel, and by DDP."""
-    others, share = devices - 1, (devices - 1) / devices
-    parallel = {"parameters": others, "buffers": others}
+    copies, share = 1 if nccl else devices - 1, (devices - 1) / devices
+    parallel = {"parameters": copies, "buffers": copies}
     parallel |= {"images": share, "outputs": share}
     ring = dict.fromkeys(parallel, 0) | {"parameters": 2 * share}
     return {"DataParallel": parallel, "DDP": ring}

@@ -1,6 +1,7 @@
 """Exercise 3.3, in a rank: predictions of bytes, and what DataParallel sends."""
 
 import copy
+import inspect
 
 import torch
 from torch import nn
@@ -18,7 +19,12 @@ class Scaled(nn.Module):
 
 
 def observe(rank, world_size, answer, given):
-    """Return what `answer` predicts for a step and for some that differ a little."""
+    """Return what `answer` predicts for a step and for some that differ a little.
+
+    Notebooks that were handed out earlier have no `nccl` in their function: their text
+    asks for copies to one device after the other, and so they are asked for those.
+    """
+    asked = (given["nccl"],) if _takes(answer, 5) else ()
     images = given["images"]
     with torch.no_grad():
         outputs = given["model"](images)
@@ -27,22 +33,31 @@ def observe(rank, world_size, answer, given):
     for name, other in _varied(*step).items():
         extra[name] = sizes(*other)[name] - sizes(*step)[name]
         try:
-            probes[name] = plain(answer(*copy.deepcopy(other)))
+            probes[name] = plain(answer(*copy.deepcopy(other), *asked))
         except Exception:  # only the step that is given has to work
             probes[name] = None
     return {
-        "returned": plain(answer(*copy.deepcopy(step))),
+        "returned": plain(answer(*copy.deepcopy(step), *asked)),
+        "nccl": bool(asked and given["nccl"]),
         "probes": probes,
         "extra": extra,
         "baseline": {"trace": costs(given)},
     }
 
 
+def _takes(answer, count):
+    try:
+        inspect.signature(answer).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
 def costs(given):
     """Return the trace of one step of DataParallel."""
     from course_lib.tracing import device_trace
 
-    devs = on_devices(given["devices"])
+    devs = on_devices(given["devices"], nccl=given["nccl"])
     model = copy.deepcopy(given["model"]).to(devs[0])
     parallel = nn.DataParallel(model, device_ids=devs)
     images, labels = (given[name].to(devs[0]) for name in ("images", "labels"))

@@ -1,8 +1,9 @@
 # mistake: This is what all n ranks send together. Asked for is one rank.
-def bytes_sent(model, images, outputs, n):
+def bytes_sent(model, images, outputs, n, nccl):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())
     share = (images.nbytes + outputs.nbytes) / n
-    data_parallel = (n - 1) * (weights + buffers + share)
+    copies = 1 if nccl else n - 1
+    data_parallel = copies * (weights + buffers) + (n - 1) * share
     ddp = 2 * (n - 1) * weights
     return data_parallel, ddp

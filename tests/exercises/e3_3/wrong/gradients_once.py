@@ -1,9 +1,10 @@
 # mistake: Sending the gradients once does not bring every sum to every rank. How many
 #   rounds does a ring make?
-def bytes_sent(model, images, outputs, n):
+def bytes_sent(model, images, outputs, n, nccl):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())
     share = (images.nbytes + outputs.nbytes) / n
-    data_parallel = (n - 1) * (weights + buffers + share)
+    copies = 1 if nccl else n - 1
+    data_parallel = copies * (weights + buffers) + (n - 1) * share
     ddp = weights
     return data_parallel, ddp

@@ -1,8 +1,9 @@
 # mistake: The inputs are missing: every other device gets its share of the batch.
-def bytes_sent(model, images, outputs, n):
+def bytes_sent(model, images, outputs, n, nccl):
     weights = sum(p.nbytes for p in model.parameters())
     buffers = sum(b.nbytes for b in model.buffers())
     share = outputs.nbytes / n
-    data_parallel = (n - 1) * (weights + buffers + share)
+    copies = 1 if nccl else n - 1
+    data_parallel = copies * (weights + buffers) + (n - 1) * share
     ddp = 2 * (n - 1) / n * weights
     return data_parallel, ddp

@@ -1,4 +1,4 @@
 # hint: [no pair]
 # same as: one_number.py
-def bytes_sent(model, images, outputs, n):
+def bytes_sent(model, images, outputs, n, nccl):
     return float("nan"), float("inf")

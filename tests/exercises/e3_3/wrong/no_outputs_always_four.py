@@ -1,9 +1,10 @@
 # hint: In backward device 0 sends once more
 # same as: no_outputs.py
-def bytes_sent(model, images, outputs, n):
+def bytes_sent(model, images, outputs, n, nccl):
     weights = sum(4 * p.numel() for p in model.parameters())
     buffers = sum(4 * b.numel() for b in model.buffers())
     share = 4 * images.numel() / n
-    data_parallel = (n - 1) * (weights + buffers + share)
+    copies = 1 if nccl else n - 1
+    data_parallel = copies * (weights + buffers) + (n - 1) * share
     ddp = 2 * (n - 1) / n * weights
     return data_parallel, ddp
