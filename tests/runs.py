@@ -67,7 +67,7 @@ _PROOF = re.compile(
 # the first cell of a lesson with which it has run for more than eight seconds: `make
 # test` ends before it, and `make proof` runs the lesson whole
 LATE = {
-    "01": "many",
+    "01b": "process-run",
     "04": "speed",
     "06": "study",
     "06b": "schedules",

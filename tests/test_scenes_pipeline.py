@@ -1,4 +1,4 @@
-"""The scene of pipelines: its clock is that of lesson 01, its orders are torch's."""
+"""The scene of pipelines: its clock is that of lesson 01b, its orders are torch's."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from course_lib.scenes.interleaved import actions
 from course_lib.scenes.timetable import played
 from course_lib.text import many
 
-LESSON = Path(__file__).parents[1] / "notebooks/01_model_parallel.ipynb"
+LESSON = Path(__file__).parents[1] / "notebooks/01b_pipelines.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -232,9 +232,15 @@ def possible(name: str) -> tuple[float, float]:
 
 
 def section(name: str) -> dict[str, str]:
-    """Return all that `guesses/` says about a guess."""
-    texts = read_sentences(name.partition("-")[0])
-    return dict(texts[name]) if name in texts else {}
+    """Return all that `guesses/` says about a guess.
+
+    Where a lesson was cut in two, a guess that moved to the second keeps its name.
+    """
+    for path in sorted(SENTENCES.glob(f"{name.partition('-')[0]}*.ini")):
+        texts = read_sentences(path.stem)
+        if name in texts:
+            return dict(texts[name])
+    return {}
 
 
 @functools.cache
