@@ -18,6 +18,11 @@ LESSON = ROOT / "notebooks" / "06b_larger_batches.ipynb"
 STUDIES = ROOT / "notebooks" / "studies"
 SIZES = tuple(2**k for k in range(1, 11))
 RATES = tuple(2 ** (k / 2) for k in range(-10, 3))
+# momentum of 0.9 goes ten times as far, Adam by its rate whatever the gradient's length
+OTHERS = {
+    "momentum": tuple(2 ** (k / 2) for k in range(-15, 2)),
+    "Adam": tuple(2 ** (k / 2) for k in range(-18, -5)),
+}
 SEEDS = 12
 WARM_UP = {"seeds": 60, "steps": 200}
 # of the lesson, by id: what the studies need of it
@@ -28,9 +33,10 @@ STEPS = {1024: (3600, 3300, 900), 256: (1300, 1250, 400)}
 _INTRODUCTION = """# Batch size and generalization
 
 Lessons 06 and 06b show these studies beside the smaller ones that they run. The study
-of steps to the target has {:,} trainings: {} batch sizes, {} rates, {} seeds. Below it
-is run by stacked models, as `cl.steps_to_target` does, and by a plain loop of
-`nn.Module` and `torch.optim.SGD`, one training after the other, for as many steps.
+of steps to the target by plain SGD has {:,} trainings: {} batch sizes, {} rates, {}
+seeds; beside it lie those by momentum and by Adam. Below the first is run
+by stacked models, as `cl.steps_to_target` does, and by a plain loop of `nn.Module` and
+`torch.optim.SGD`, one training after the other, for as many steps.
 One thread for both; of the plain loop one seed is timed and counted {} times. Rounds:
 {}; median (smallest to largest).
 """
@@ -44,6 +50,7 @@ def run(rounds: int | None = None) -> str:
     lesson = cells(*CELLS)
     with _nothing_kept():
         study, seconds = _timed(steps_to_target, lesson)
+        others = {name: steps_to_target(lesson, name) for name in OTHERS}
         gap, more = _timed(generalization, lesson)
     count = len(SIZES) * len(RATES) * SEEDS
     numbers = count, len(SIZES), len(RATES), SEEDS, SEEDS, rounds
@@ -60,6 +67,10 @@ def run(rounds: int | None = None) -> str:
     told = report.Report("\n".join(parts))
     told.files = {
         STUDIES / "steps_to_target.json": study.dumps(),
+        **{
+            STUDIES / f"steps_{name.lower()}.json": other.dumps()
+            for name, other in others.items()
+        },
         STUDIES / "generalization.json": rows_of(gap),
     }
     return told
@@ -89,13 +100,14 @@ def _defines(part):
     return isinstance(part, ast.Import | ast.ImportFrom | ast.FunctionDef)
 
 
-def steps_to_target(lesson: dict):
-    """The study of all batch sizes, with its date and machine."""
+def steps_to_target(lesson: dict, optimizer: str = "SGD"):
+    """The study of all batch sizes by an optimizer, with its date and machine."""
     import course_lib as cl
 
-    report.say("batch_size: steps to the target")
+    report.say(f"batch_size: steps to the target by {optimizer}")
     sets = lesson["train_set"], lesson["test_set"]
-    options = {"batch_sizes": SIZES, "rates": RATES, "seeds": SEEDS}
+    options = {"batch_sizes": SIZES, "rates": OTHERS.get(optimizer, RATES)}
+    options |= {"seeds": SEEDS, "optimizer": optimizer}
     study = cl.steps_to_target(lesson["make"], *sets, **options)
     return replace(study, where=_where())
 

@@ -35,6 +35,7 @@ def small(monkeypatch):
     """The studies with two batch sizes, two rates, two seeds."""
     monkeypatch.setattr(batch_size, "SIZES", (64, 1024))
     monkeypatch.setattr(batch_size, "RATES", (0.25, 0.5))
+    monkeypatch.setattr(batch_size, "OTHERS", {"Adam": (0.03, 0.06)})
     monkeypatch.setattr(batch_size, "SEEDS", 2)
 
 
@@ -134,17 +135,21 @@ def test_between_two_looks_at_a_curve_lies_a_straight_line():
     assert batch_size.at_loss(1.0, losses, errors).tolist() == [6.0, 12.0]
 
 
-def test_a_report_comes_with_the_two_studies_of_the_lesson(folder, small, monkeypatch):
+def test_a_report_comes_with_the_studies_of_the_lessons(folder, small, monkeypatch):
     monkeypatch.setattr(batch_size, "both_ways", lambda *_: [["all", "2", "1", "2 ×"]])
     monkeypatch.setattr(batch_size, "generalization", lambda lesson: {"where": "here"})
     told = batch_size.run(1)
-    assert "has 8 trainings: 2 batch sizes, 2 rates, 2 seeds" in " ".join(told.split())
+    words = " ".join(told.split())
+    assert "plain SGD has 8 trainings: 2 batch sizes, 2 rates, 2 seeds" in words
     texts = {path.name: text for path, text in told.files.items()}
-    assert texts.keys() == {"steps_to_target.json", "generalization.json"}
-    folder.parent.joinpath("study").write_text(texts["steps_to_target.json"])
-    found = cl.Study.load(folder.parent / "study")
-    assert list(found.steps) == [64, 1024] and len(found.best()) == 2
-    assert found.where.startswith("measured on 20")
+    names = {"steps_to_target.json": (0.25, 0.5), "steps_adam.json": (0.03, 0.06)}
+    assert texts.keys() == {*names, "generalization.json"}
+    for name, rates in names.items():
+        folder.parent.joinpath("study").write_text(texts[name])
+        found = cl.Study.load(folder.parent / "study")
+        assert found.rates == rates
+        assert list(found.steps) == [64, 1024] and len(found.best()) == 2
+        assert found.where.startswith("measured on 20")
     assert not folder.exists()
 
 

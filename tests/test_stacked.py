@@ -35,11 +35,18 @@ def measured(model):
             yield (outputs.argmax(1) != labels).float().mean().item()
 
 
+def plain_optimizer(name, parameters):
+    """PyTorch's own, with its usual numbers."""
+    if name == "Adam":
+        return torch.optim.Adam(parameters)
+    return torch.optim.SGD(parameters, momentum=0.9 if name == "momentum" else 0)
+
+
 def plain(seed, rate, plan, *, make=make):
-    """One training by torch.optim.SGD: the model, and METRICS where they are due."""
+    """One training by torch.optim: the model, and METRICS where they are due."""
     images, labels = DATA[0]
     model, rows = make(seed), []
-    optimizer = torch.optim.SGD(model.parameters(), lr=0)
+    optimizer = plain_optimizer(plan.optimizer, model.parameters())
     for step, batch in enumerate(stacked.batches(COUNT, plan), 1):
         now = rate(step - 1) if callable(rate) else rate
         optimizer.param_groups[0]["lr"] = now
@@ -73,6 +80,29 @@ def assert_plain(plan, *, make=make):
 @pytest.mark.parametrize("batch_size", [1, 8, 50, COUNT])
 def test_a_hundred_steps_have_the_losses_and_weights_of_a_plain_loop(batch_size):
     assert_plain(Plan(batch_size, RATES, seeds=2, steps=100))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rates"),
+    [("momentum", (0.003, 0.01, 0.05)), ("Adam", (0.001, 0.005, 0.02))],
+)
+@pytest.mark.parametrize("batch_size", [8, COUNT])
+def test_each_optimizer_steps_as_that_of_pytorch(optimizer, rates, batch_size):
+    assert_plain(Plan(batch_size, rates, 2, 60, optimizer=optimizer))
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "Adam"])
+def test_who_ends_takes_nobody_elses_momentum_along(optimizer):
+    # its rates are far apart, so that some models end long before others
+    plan = Plan(16, (0.001, 0.02), 3, 200, ("val_error", 0.4), optimizer)
+    runs = stacked.train(make, DATA, plan)
+    assert len(runs.ended.unique()) > 2
+    for i, rate in enumerate(plan.rates):
+        for seed, end in enumerate(runs.ended[i].tolist()):
+            model, _ = plain(seed, rate, Plan(16, (rate,), 3, end, None, optimizer))
+            for name, p in model.named_parameters():
+                found = runs.weights[name][i, seed]
+                torch.testing.assert_close(found, p.detach(), rtol=0, atol=1e-4)
 
 
 def test_a_rate_may_be_a_function_of_the_step_that_begins_at_0():

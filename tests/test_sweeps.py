@@ -269,6 +269,7 @@ def test_a_study_leaves_random_state_and_environment_alone(monkeypatch):
         ({"rates": []}, "found 0 rates, 2 seeds, 40 steps; expected at least one"),
         ({"seeds": 0}, "found 2 rates, 0 seeds"),
         ({"steps": 0}, "2 seeds, 0 steps"),
+        ({"optimizer": "RMSprop"}, "cannot train by 'RMSprop': choose one of SGD, m"),
         ({"target": ("test_error", 0.1)}, "cannot reach .'test_error', 0.1.: give a"),
         ({"target": "val_error"}, "with one of train_loss, train_error, val_loss"),
         ({"make": lambda seed: nn.BatchNorm2d(1)}, "it has buffers"),

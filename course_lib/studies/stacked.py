@@ -33,6 +33,32 @@ class Plan:
     seeds: int
     steps: int  # at most
     target: tuple | None = None  # (metric, level): reached when at or below it
+    optimizer: str = "SGD"  # or another of OPTIMIZERS
+
+
+def _plain_way(grad, state, step):
+    return grad
+
+
+def _momentum(grad, state, step):
+    return state[0].mul_(0.9).add_(grad)
+
+
+def _adam(grad, state, step):
+    mean, square = state
+    mean.lerp_(grad, 1 - 0.9)
+    square.lerp_(grad.square(), 1 - 0.999)
+    scale = (square / (1 - 0.999**step)).sqrt() + 1e-8
+    return mean / (1 - 0.9**step) / scale
+
+
+# with PyTorch's usual numbers: the tensors that each keeps for a parameter, and which
+# way it goes in step 1, 2, …; all of them go the further the higher the rate
+OPTIMIZERS = {
+    "SGD": (0, _plain_way),
+    "momentum": (1, _momentum),
+    "Adam": (2, _adam),
+}
 
 
 @dataclass(frozen=True)
@@ -67,10 +93,11 @@ def train(make: Callable, data: Sequence, plan: Plan, *, show=None) -> Runs:
     """Train `make(seed)` for each rate and each seed of a plan, all at once.
 
     `data` is (train, validation), two pairs of images f32[n, …] and labels i64[n]. A
-    step is plain SGD on the mean cross-entropy of a batch. All models of a seed start
-    alike and read the same batches, in an order of that seed. A training ends at the
-    target, when its loss is no number, or when the plan ends; with several rates, all
-    end soon after the best one. `show(text, share)` is told how far it is.
+    step of the plan's optimizer follows the mean cross-entropy of a batch. All models
+    of a seed start alike and read the same batches, in an order of that seed. A
+    training ends at the target, when its loss is no number, or when the plan ends; with
+    several rates, all end soon after the best one. `show(text, share)` is told how far
+    it is.
     """
     models = _Models(make, data, plan)
     rows = []
@@ -122,6 +149,11 @@ class _Models:
         stack, _ = stack_module_state(every)
         self.params = {name: p.detach() for name, p in stack.items()}
         self.trained = [name for name, p in stack.items() if p.requires_grad]
+        kept, self.way = OPTIMIZERS[plan.optimizer]
+        self.state = {
+            name: [torch.zeros_like(self.params[name]) for _ in range(kept)]
+            for name in self.trained
+        }
         # what lies in a core's cache is there sooner
         self.group = max(1, _ROWS // plan.batch_size)
         self.last = {name: p.detach().clone() for name, p in self.params.items()}
@@ -137,7 +169,7 @@ class _Models:
         return cross_entropy(self._predict(params, images), labels)
 
     def step(self, number, indices):
-        """Do one step of SGD for all."""
+        """Do one step of the optimizer for all."""
         rates = self._rates(number)
         for start in range(0, len(self.alive), self.group):
             part = slice(start, start + self.group)
@@ -151,9 +183,11 @@ class _Models:
             # what a model does not use has no slope
             grads = torch.autograd.grad(losses.sum(), trained, materialize_grads=True)
             self.lost[self.alive[part]] = ~losses.detach().isfinite().cpu()
-            for p, grad in zip(trained, grads):
+            for name, p, grad in zip(self.trained, trained, grads):
+                state = [kept[part] for kept in self.state[name]]
+                way = self.way(grad, state, number + 1)
                 rate = rates[part].view(-1, *[1] * (p.dim() - 1))
-                p.detach().sub_(rate * grad)  # the memory of all models' parameters
+                p.detach().sub_(rate * way)  # the memory of all models' parameters
 
     def _rates(self, number):
         now = [rate(number) if callable(rate) else rate for rate in self.plan.rates]
@@ -198,6 +232,9 @@ class _Models:
         self.alive = self.alive[~gone]
         stay = (~gone).to(self.device)
         self.params = {name: p[stay] for name, p in self.params.items()}
+        self.state = {
+            name: [kept[stay] for kept in own] for name, own in self.state.items()
+        }
 
     def _keep(self):
         for name, p in self.params.items():

@@ -19,7 +19,7 @@ from course_lib.display import progress_line
 from course_lib.errors import LaunchInterrupted, UsageError
 from course_lib.launching import launcher, spec
 from course_lib.studies import cache, stacked
-from course_lib.studies.stacked import METRICS, Plan, Runs
+from course_lib.studies.stacked import METRICS, OPTIMIZERS, Plan, Runs
 from course_lib.studies.study import Study
 from course_lib.system import host
 
@@ -34,12 +34,14 @@ def sweep(
     seeds: int = 3,
     steps: int = 10_000,
     target: tuple | None = None,
+    optimizer: str = "SGD",
 ) -> Runs:
     """Train `make(seed)` for each rate and seed 0 … `seeds` - 1, all at once.
 
-    `train` and `validation` are TensorDatasets of images and labels. A step is plain
-    SGD on the mean cross-entropy of a batch; a rate is a number, or a function from
-    the number of the step (0 first). A training ends after `steps`, or at the target:
+    `train` and `validation` are TensorDatasets of images and labels. A step is one of
+    `optimizer`, "SGD", "momentum" (SGD with 0.9) or "Adam", on the mean cross-entropy
+    of a batch; a rate is a number, or a function from the number of the step (0
+    first). A training ends after `steps`, or at the target:
     `("val_error", 0.05)`, or another of train_loss, train_error, val_loss. With several
     rates all end soon after the best one has reached it with every seed. Results are
     kept on disk and found again while nothing that they depend on changes.
@@ -47,7 +49,7 @@ def sweep(
     Errors: `UsageError` for what cannot be trained so, before anything runs;
     `LaunchInterrupted`.
     """
-    plan = Plan(batch_size, tuple(rates), seeds, steps, target)
+    plan = Plan(batch_size, tuple(rates), seeds, steps, target, optimizer)
     try:
         with progress_line() as show:
             return _run(make, (train, validation), plan, show=show)
@@ -151,6 +153,11 @@ def _refuse(plan, count):
             f"cannot reach {plan.target!r}: give a level with one of"
             f" {', '.join(METRICS)}, as in ('val_error', 0.05)."
         )
+    if plan.optimizer not in OPTIMIZERS:
+        raise UsageError(
+            f"cannot train by {plan.optimizer!r}: choose one of"
+            f" {', '.join(OPTIMIZERS)}."
+        )
 
 
 def steps_to_target(
@@ -163,6 +170,7 @@ def steps_to_target(
     seeds: int = 3,
     target: tuple = ("val_error", 0.05),
     steps: int = 20_000,
+    optimizer: str = "SGD",
 ) -> Study:
     """Do a `sweep` for each batch size: how many steps does the target take?
 
@@ -170,7 +178,8 @@ def steps_to_target(
     interrupted, what is done is kept for the next call.
     """
     batch_sizes, rates = list(batch_sizes), tuple(rates)
-    plans = [Plan(size, rates, seeds, steps, tuple(target)) for size in batch_sizes]
+    options = seeds, steps, tuple(target), optimizer
+    plans = [Plan(size, rates, *options) for size in batch_sizes]
     if not plans:
         raise UsageError("nothing to train: found no batch sizes, expected at least 1.")
     launcher.refuse_inside_rank("steps_to_target()")
