@@ -7,8 +7,10 @@ import torch
 from torch import nn
 from torch.nn.parallel import comm
 
-from course_lib.accelerators.hardware import GPUS, LINKS
+from course_lib.accelerators.hardware import GPUS, LINKS, achievable
+from course_lib.accelerators.vgpu.operators import SHORTEST
 from course_lib.accelerators.virtual import LAUNCH, machine
+from course_lib.errors import UsageError
 from course_lib.tracing.device_trace import trace
 from tests.lasting import lasts
 
@@ -22,22 +24,41 @@ def now():
 
 @pytest.fixture
 def free(virtual):
-    """Three devices whose host and links cost nothing."""
-    return virtual(3, link="ideal", launch=0)
+    """Three devices at their peaks whose host and links cost nothing."""
+    return virtual(3, rates="peak", link="ideal", launch=0)
 
 
-def test_a_small_product_is_limited_by_memory(free):
-    a, b = (torch.ones(8, 8, device=free[0]) for _ in range(2))
-    bytes = 3 * 8 * 8 * 4
+def test_devices_have_the_rates_that_training_reaches_unless_peaks_are_named(virtual):
+    sheets, sources = [], []
+    for options in ({}, {"gpu": "A100"}, {"rates": "peak"}, {"gpu": A100}):
+        virtual(1, **options)
+        sheets.append(machine.place(0).gpu)
+        sources.append(machine.source)
+    assert sheets == [achievable("A100")] * 2 + [A100] * 2
+    ends = [source.rpartition("; ")[2] for source in sources]
+    assert ends == ["reached rates, median error 13 %"] * 2 + ["peak rates"] * 2
+    with pytest.raises(UsageError, match="cannot model 'sheet' rates: known are"):
+        virtual(1, rates="sheet")
+
+
+def test_no_kernel_is_shorter_than_the_shortest(free):
+    a = torch.ones(8, 8, device=free[0])
+    assert lasts(free[0], lambda: a @ a) == pytest.approx(SHORTEST)
+    assert lasts(free[0], lambda: a + a) == pytest.approx(SHORTEST)
+
+
+def test_a_narrow_product_is_limited_by_memory(free):
+    a, b = torch.ones(2**20, 8, device=free[0]), torch.ones(8, 1, device=free[0])
+    bytes = a.nbytes + b.nbytes + 4 * 2**20
     assert lasts(free[0], lambda: a @ b) == pytest.approx(bytes / A100.bandwidth)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_a_large_product_is_limited_by_arithmetic(free, dtype):
     kind = getattr(torch, dtype)
-    a, b = (torch.empty(512, 512, dtype=kind, device=free[0]) for _ in range(2))
-    arithmetic = 2 * 512**3 / A100.flops[dtype]
-    memory = 3 * 512**2 * kind.itemsize / A100.bandwidth
+    a, b = (torch.empty(1024, 1024, dtype=kind, device=free[0]) for _ in range(2))
+    arithmetic = 2 * 1024**3 / A100.flops[dtype]
+    memory = 3 * 1024**2 * kind.itemsize / A100.bandwidth
     assert lasts(free[0], lambda: a @ b) == pytest.approx(max(arithmetic, memory))
 
 
@@ -49,20 +70,20 @@ def test_a_layer_costs_two_operations_per_weight_and_row(free):
 
 
 def test_an_operator_on_each_number_moves_what_it_reads_and_writes(free):
-    tensor = torch.ones(10_000, device=free[0])
+    tensor = torch.ones(1_000_000, device=free[0])
     seconds = lasts(free[0], lambda: tensor + tensor)
     assert seconds * A100.bandwidth in (
         pytest.approx(2 * tensor.nbytes),  # the same memory, read once
         pytest.approx(3 * tensor.nbytes),
     )
-    assert lasts(free[0], tensor.exp) * A100.bandwidth == pytest.approx(80_000)
+    assert lasts(free[0], tensor.exp) * A100.bandwidth == pytest.approx(8e6)
 
 
 def test_a_lookup_moves_its_rows_and_not_the_table(free):
-    table = torch.ones(10_000, 16, device=free[0])
-    rows = torch.arange(10, device=free[0])
+    table = torch.ones(300_000, 16, device=free[0])
+    rows = torch.arange(100_000, device=free[0])
     bytes = lasts(free[0], lambda: table[rows]) * A100.bandwidth
-    assert bytes < 10 * 16 * 4 * 3
+    assert bytes == pytest.approx(2 * 100_000 * 16 * 4)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +96,7 @@ def test_views_and_memory_without_numbers_take_no_time(free, view):
 
 @pytest.mark.parametrize("gpu", ["T4", "H100"])
 def test_another_gpu_has_another_speed(virtual, gpu):
-    (device,) = virtual(1, gpu=gpu, launch=0)
+    (device,) = virtual(1, gpu=gpu, rates="peak", launch=0)
     a = torch.empty(512, 512, device=device)
     peak, bandwidth = GPUS[gpu].flops["float32"], GPUS[gpu].bandwidth
     want = max(2 * 512**3 / peak, 3 * 4 * 512**2 / bandwidth)
@@ -129,7 +150,7 @@ def test_the_older_switches_count_as_well(free, switches):
 
 
 def test_no_switch_makes_a_v100_or_half_precision_faster(virtual, switches):
-    (device,) = virtual(1, gpu="V100", launch=0)
+    (device,) = virtual(1, gpu="V100", rates="peak", launch=0)
     torch.set_float32_matmul_precision("high")
     assert rates(device) == [GPUS["V100"].flops["float32"]] * 2
     a = torch.empty(1024, 1024, dtype=torch.float64, device=device)
@@ -188,15 +209,15 @@ def test_an_ideal_link_and_no_launch_cost_nothing(free):
 
 
 def test_the_host_pays_for_each_launch_and_runs_ahead(virtual):
-    (device,) = virtual(1)
-    x = torch.ones(10_000_000, device=device)
+    (device,) = virtual(1, rates="peak")
+    x = torch.ones(30_000_000, device=device)
     torch.vgpu.synchronize(0)
     before = now()
     for _ in range(10):
         x.add_(1)
     assert now() - before == pytest.approx(10 * LAUNCH)
     torch.vgpu.synchronize(0)
-    assert now() - before == pytest.approx(LAUNCH + 10 * 8e7 / A100.bandwidth)
+    assert now() - before == pytest.approx(LAUNCH + 10 * 24e7 / A100.bandwidth)
 
 
 def test_small_operators_wait_for_their_launch(virtual):
@@ -232,14 +253,15 @@ def test_whoever_reads_a_number_waits_for_the_device(devs, read):
     assert now() >= busy
 
 
-def test_devices_work_at_the_same_time(devs):
-    tensors = [torch.ones(10_000_000, device=device) for device in devs]
+def test_devices_work_at_the_same_time(virtual):
+    devs = virtual(3, rates="peak")
+    tensors = [torch.ones(30_000_000, device=device) for device in devs]
     for device in devs:
         torch.vgpu.synchronize(device)
     with trace() as result:
         for tensor in tensors:
             tensor.add_(1)
-    one = 8e7 / A100.bandwidth
+    one = 24e7 / A100.bandwidth
     assert result.span == pytest.approx(one + 2 * LAUNCH)
 
 
@@ -274,7 +296,7 @@ def test_too_many_micro_batches_lose_again_what_they_gained(virtual):
     slow = replace(A100, flops=flops, bandwidth=A100.bandwidth / 100)
     spans = {}
     for m in (1, 2, 4, 8, 64, 256):
-        devs = virtual(4, gpu=slow)
+        devs = virtual(4, gpu=slow, launch=6e-6)
         spans[m] = pipeline(devs, m, width=128, rows=2048).span
     best = min(spans, key=spans.get)
     assert 1 < best < 256

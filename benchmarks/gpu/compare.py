@@ -4,10 +4,15 @@ Writes benchmarks/gpu.md: steps of known networks as they were measured, and as 
 GPUs model them at the peaks of the data sheet and at the rates that training reaches.
 """
 
+import contextlib
+import functools
 import json
 import re
 import statistics
 from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
 
 from benchmarks.gpu import truth
 from benchmarks.modelled import shapes_only
@@ -16,67 +21,121 @@ from course_lib.accelerators.selection import devices
 from course_lib.accelerators.virtual import machine
 
 RECORDED = Path(__file__).with_name("recorded")
+PAGE = Path(__file__).parents[1] / "gpu.md"
 _LABEL = re.compile(r"(\S+) (\d+)x(\d+) (\S+)( recomputed)?")
+_SMALL = re.compile(r"(wide|convolutions) ?(\d*), batch (\d+)")
 
 
 def main() -> None:
     """Model each recorded step, and write the page."""
     pages = [page(path) for path in sorted(RECORDED.glob("*.json"))]
     text = "\n".join([(Path(__file__).with_name("head.md")).read_text(), *pages])
-    Path(__file__).parents[1].joinpath("gpu.md").write_text(text, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
     print(text)
 
 
 def page(path: Path) -> str:
     """The table of one GPU."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    rows, off = [], []
-    for label, seen in found["truth"].items():
-        match = _LABEL.fullmatch(label)
-        if not match or "step" not in seen:
-            continue
-        name, batch, length, precision, again = match.groups()
-        what = name, (int(batch), int(length)), (precision, bool(again))
+    labels = steps(found["truth"])
+    rows, off = [], {"fit": [], "held": []}
+    for label in labels:
+        use, seen = half(label, labels), found["truth"][label]
         measured = 1e3 * seen["step"]["median"]
-        held = seen["peak"]["allocated"] / 1e9
-        peak, _ = modelled(*what, gpu=find_gpu(path.stem))
-        reached, bytes_ = modelled(*what, gpu=achievable(path.stem))
-        off.append((peak / measured - 1, reached / measured - 1, bytes_ / held - 1))
-        numbers = f"{measured:.1f} | {peak:.1f} | {reached:.1f} | {off[-1][1]:+.0%}"
-        memory = f"{held:.2f} | {bytes_:.2f} | {off[-1][2]:+.1%}"
-        rows.append(f"| {label} | {numbers} | {memory} |")
-    medians = [statistics.median(map(abs, column)) for column in zip(*off)]
+        peak, _ = modelled(label, gpu=find_gpu(path.stem))
+        reached, bytes_ = modelled(label, gpu=achievable(path.stem))
+        off[use].append((peak / measured - 1, reached / measured - 1))
+        memory = "| "
+        if "parameters" in seen:  # the small networks had others beside them
+            held = seen["peak"]["allocated"] / 1e9
+            memory = f"{held:.2f} | {bytes_:.2f} | {bytes_ / held - 1:+.1%}"
+        numbers = (
+            f"{measured:.1f} | {peak:.1f} | {reached:.1f} | {off[use][-1][1]:+.0%}"
+        )
+        rows.append(f"| {label} | {use} | {numbers} | {memory} |")
     machine_ = found["machine"]
     driver = re.search(r"Driver Version: (\S+)", machine_["nvidia-smi"])[1]
+    title = f"## {path.stem}: {found['date']}, driver {driver}, torch"
     return "\n".join(
-        [
-            f"## {path.stem}: {found['date']}, driver {driver}, torch"
-            f" {machine_['torch'][0]}",
-            "",
-            "| step | measured, ms | at peaks | at reached rates | off | measured peak,"
-            " GB | counted | off |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|",
-            *rows,
-            "",
-            f"Median error: {medians[0]:.0%} at peaks, {medians[1]:.0%} at reached"
-            f" rates, {medians[2]:.1%} of bytes.",
-            "",
-        ]
+        [f"{title} {machine_['torch'][0]}", "", *_HEAD, *rows, _median(off)]
     )
 
 
-def modelled(name, shape, how, *, gpu) -> tuple[float, float]:
+_HEAD = [
+    "| step | half | measured, ms | at peaks | at reached rates | off | measured peak,"
+    " GB | counted | off |",
+    "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+]
+
+
+def _median(off):
+    lines = [""]
+    for use, errors in off.items():
+        peak, reached = (statistics.median(map(abs, one)) for one in zip(*errors))
+        lines.append(
+            f"Median error, {use}: {peak:.0%} at peaks, {reached:.0%} at reached rates."
+        )
+    return "\n\n".join(lines) + "\n"
+
+
+def steps(truth: dict) -> list[str]:
+    """The labels of all steps that were measured, in the order of the file."""
+    return [k for k, seen in truth.items() if "step" in seen and _known(k)]
+
+
+def half(label: str, labels: list[str]) -> str:
+    """Which half a step belongs to: the 1st, 3rd, 5th … fixed the constants."""
+    return ("fit", "held")[labels.index(label) % 2]
+
+
+def _known(label):
+    return _LABEL.fullmatch(label) or _SMALL.fullmatch(label)
+
+
+def modelled(label: str, *, gpu) -> tuple[float, float]:
     """Milliseconds of the third step on a virtual GPU, and GB at its peak."""
-    with shapes_only():
-        [device] = devices(1, gpu=gpu, memory="900 TB", quiet=True)
-        step, _ = truth.training(name, shape, (*how, device))
-        step()
-        step()
+    with stepping(label, gpu) as step:
         start = machine.clock.wait()
         step()
         taken = machine.clock.wait() - start
         peak = machine.place(0).account.peak
     return 1e3 * taken, peak / 1e9
+
+
+@contextlib.contextmanager
+def stepping(label: str, gpu):
+    """A training step on a virtual GPU, after two of them."""
+    with shapes_only():
+        [device] = devices(1, gpu=gpu, memory="900 TB", quiet=True)
+        step = _step(label, device)
+        step()
+        step()
+        yield step
+
+
+def _step(label, device):
+    small = _SMALL.fullmatch(label)
+    if not small:
+        name, batch, length, precision, again = _LABEL.fullmatch(label).groups()
+        how = precision, bool(again), device
+        return truth.training(name, (int(batch), int(length)), how)[0]
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = True
+    name, width, batch = small.groups()
+    make, shape = truth.convolutions, (1, 8, 8)
+    if name == "wide":
+        make, shape = functools.partial(truth.wide, int(width)), (64,)
+    model, batch = make().to(device), int(batch)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x = torch.rand(batch, *shape, device=device)
+    y = torch.randint(10, (batch,), device=device)
+
+    def step():
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
 
 
 if __name__ == "__main__":

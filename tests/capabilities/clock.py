@@ -12,8 +12,9 @@ from tests.capabilities.rows import A100, N, absent, modelled, raises, spent
 
 @modelled(
     "an operator",
-    "It lasts as long as its arithmetic or its bytes at the peaks of the data sheet,"
-    " the longer of both; the host goes on after 6 µs.",
+    "It lasts as long as its arithmetic or its bytes at the rates that training"
+    " reaches, the longer of both and at least 2 µs; the host goes on after 55 µs."
+    ' `cl.devices(…, rates="peak")` takes the peaks of the data sheet.',
 )
 def operator(devs):
     x = torch.ones(N, device=devs[1])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.accelerators.hardware import GPUS
+from course_lib.accelerators.hardware import achievable
 from course_lib.accelerators.virtual import machine
 
 KINDS = {
@@ -18,7 +18,7 @@ KINDS = {
 }
 ROWS: list = []
 N = 10_000_000  # float32 numbers of a tensor that takes its time
-A100 = GPUS["A100"]
+A100 = achievable("A100")
 
 
 @dataclass(frozen=True)

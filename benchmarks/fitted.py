@@ -1,0 +1,98 @@
+"""`python -m benchmarks.fitted`: the constants of virtual GPUs, fitted again.
+
+To half of the published and of the measured steps: shares of a data sheet's rates for
+memory and, in each generation, for arithmetic without and with tensor cores; and the
+host's seconds per operator. gpus.csv has them rounded to 0.05, virtual.py to 5 µs.
+"""
+
+import json
+from unittest import mock
+
+import numpy as np
+from scipy.optimize import minimize
+
+from benchmarks import published
+from benchmarks.gpu import compare
+from course_lib.accelerators.hardware import compute_time, find_gpu
+from course_lib.accelerators.vgpu import operators
+
+_GENERATIONS = {"A100-80GB": "A100", "H200": "H100"}
+
+
+def fit() -> dict[str, float]:
+    """The constants that fit best, in squares of logarithms of time."""
+    steps = [*_published(), *_measured()]
+    generations = list(dict.fromkeys(step[0] for step in steps))
+    names = ["memory", "host, µs"]
+    names += [f"{kind} {g}" for g in generations for kind in ("plain", "tensor")]
+
+    def loss(values):
+        given = dict(zip(names, values, strict=True))
+        return sum(
+            np.log(_seconds(parts, generation, given) / seconds) ** 2
+            for generation, parts, seconds in steps
+        )
+
+    start = [0.6, 50.0] + [0.7] * (len(names) - 2)
+    options = {"maxiter": 8000, "maxfev": 12000, "xatol": 1e-4, "fatol": 1e-5}
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
+    return dict(zip(names, best.x.tolist(), strict=True))
+
+
+def _seconds(parts, generation, given):
+    """Seconds of a step: the host launches in turn, the device works in order."""
+    total = 0.0
+    for costs, weight in parts:
+        arithmetic, memory, fast = costs.T
+        shares = [given[f"{kind} {generation}"] for kind in ("plain", "tensor")]
+        reached = np.where(fast, shares[1], shares[0])
+        lasts = np.maximum(arithmetic / reached, memory / given["memory"])
+        lasts = np.maximum(lasts, operators.SHORTEST)
+        done = np.cumsum(lasts)
+        launched = 1e-6 * given["host, µs"] * np.arange(1, len(lasts) + 1)
+        total += weight * (done[-1] + np.max(launched - (done - lasts)))
+    return total
+
+
+def _published():
+    for figure in published.figures():
+        if figure.use == "fit":
+            gpu = find_gpu(figure.gpu)
+            with published.training(figure, gpu) as training:
+                each = 1 / (figure.steps * figure.shards)
+                parts = [(_costs(training.compute, gpu), 1.0)]
+                parts.append((_costs(training.optimizer.step, gpu), each))
+            yield _generation(gpu.name), parts, figure.samples / figure.value
+
+
+def _measured():
+    for path in sorted(compare.RECORDED.glob("*.json")):
+        truth = json.loads(path.read_text(encoding="utf-8"))["truth"]
+        labels, gpu = compare.steps(truth), find_gpu(path.stem)
+        for label in labels[::2]:
+            with compare.stepping(label, gpu) as step:
+                parts = [(_costs(step, gpu), 1.0)]
+            yield _generation(gpu.name), parts, truth[label]["step"]["median"]
+
+
+def _generation(name):
+    return _GENERATIONS.get(name, name)
+
+
+def _costs(work, gpu):
+    """Seconds of arithmetic and of memory at peaks of every operator of `work()`."""
+    rows = []
+
+    def note(_, *, flops=0, bytes=0, dtype="float32"):
+        fast = gpu.flops.get(dtype, 0) > gpu.flops["float32"]
+        arithmetic = compute_time(gpu, flops=flops, dtype=dtype)
+        rows.append((arithmetic, compute_time(gpu, bytes=bytes), fast))
+        return 0.0
+
+    with mock.patch.object(operators, "compute_time", note):
+        work()
+    return np.array(rows)
+
+
+if __name__ == "__main__":
+    print(", ".join(f"{name} {value:.3g}" for name, value in fit().items()))
