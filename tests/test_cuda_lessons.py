@@ -271,7 +271,7 @@ def test_lesson_03_measures_the_gpus_that_are_there(gpus, several, monkeypatch):
     with on_gpus(monkeypatch, gpus):
         names = {}
         run(names, ["setup", "devices"], "03")
-        define(names, "slider", "03")
+        define(names, "step", "03")
         names["network"] = lambda *_, **__: nn.Sequential(
             nn.Flatten(), nn.Linear(64, 10)
         )
