@@ -13,6 +13,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt  # comes with rich, which the grader asks for
 
 from benchmarks import quoted
+from course_lib.exercises.catalog import exercises
+from course_lib.lessons.core_path import STAR, core_lessons, exercises_of
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -22,7 +24,7 @@ NOTEBOOKS = sorted(
     for folder in ("notebooks", "exercises", "solutions")
     for path in (ROOT / folder).glob("*.ipynb")
 )
-TOP = "| lesson | minutes | needs |\n|---|--:|---|"
+TOP = "| lesson | minutes | exercises | needs |\n|---|--:|--:|---|"
 # of a lesson whose metadata says nothing
 MINUTES, NEEDS = 60, "no GPU"
 
@@ -40,13 +42,18 @@ class Link(NamedTuple):
 
 
 def lesson(path: Path) -> str:
-    """The row of a lesson: its title as a link, its minutes, what it needs."""
+    """The row of a lesson: its title as a link, minutes, what it needs.
+
+    The minutes of its exercises stand beside its own; a star marks the core path.
+    """
     notebook = json.loads(path.read_text(encoding="utf-8"))
     course = notebook["metadata"].get("course", {})
     title = "".join(notebook["cells"][0]["source"]).splitlines()[0].removeprefix("# ")
     number, place = path.stem.partition("_")[0], path.relative_to(ROOT).as_posix()
     minutes, needs = course.get("minutes", MINUTES), course.get("needs", NEEDS)
-    return f"| {number} [{title}]({place}) | {minutes} | {needs} |"
+    own = sum(task.minutes for task in exercises_of(number, [*exercises().values()]))
+    star = f" {STAR}" if number in core_lessons() else ""
+    return f"| {number}{star} [{title}]({place}) | {minutes} | {own or ''} | {needs} |"
 
 
 def lessons() -> str:

@@ -12,6 +12,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.exercises.catalog import exercises as catalog
+from course_lib.lessons.core_path import exercises_of
+from course_lib.text import listed
+
 _COMMAND = "python -m course_lib path"
 _KEYS = ("short", "minutes", "needs")  # of a lesson's metadata
 
@@ -64,9 +68,11 @@ def ending(lessons: list[Lesson], here: Lesson, exercises: str) -> str:
     """Return the text of the cell `next` of a lesson."""
     at = lessons.index(here)
     following = lessons[at + 1] if at + 1 < len(lessons) else None
+    own = exercises_of(here.number, list(catalog().values()))
     parts = []
-    if exercises and not (following and following.number[:2] == here.number[:2]):
-        name = f"the exercises of lesson {here.number[:2]}"
+    if exercises and own:
+        several = len(own) > 1
+        name = f"exercise{'s' * several} {listed([task.id for task in own])}"
         parts.append(f"Now write it yourself: [{name}](../exercises/{exercises}).")
     if following:
         link = f"[{following.number} {following.title}]({following.file})"

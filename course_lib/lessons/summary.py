@@ -9,7 +9,8 @@ from course_lib.display import colored, html_table
 from course_lib.exercises import progress
 from course_lib.exercises.catalog import exercises
 from course_lib.exercises.exercise import Exercise
-from course_lib.text import many
+from course_lib.lessons.core_path import STAR, core_exercises, core_lessons
+from course_lib.text import listed, many
 
 _HEADS = ("", "exercise", "", "state", "minutes")
 
@@ -24,6 +25,7 @@ class Summary:
         ordered = sorted(tasks, key=lambda task: _stage(task.id) != self.stage)
         self.rows = [_row(task, states.get(task.id, [])) for task in ordered]
         self.title = _done("exercise", self.rows)
+        self.core = _core(tasks)
         self.note = _newer(progress.newer())
 
     @property
@@ -40,9 +42,13 @@ class Summary:
         return here, self.rows[len(here) :]
 
     def __repr__(self):
-        rows = [" ".join(map(str, (*row[:3], f"({row[3]})"))) for row in self.rows]
+        rows = [
+            f"{mark} {_starred(name)} {title} ({state})"
+            for mark, name, title, state, _ in self.rows
+        ]
         coming = f"Next: {self.next}" if self.next else "All done."
-        return "\n".join(filter(None, [self.title, *rows, coming, self.note]))
+        parts = [self.title, *rows, self.core, coming, self.note]
+        return "\n".join(filter(None, parts))
 
     def _repr_html_(self):
         here, others = self._parts()
@@ -51,7 +57,8 @@ class Summary:
         folded = f"<details><summary>{rest}</summary>{_table(others)}</details>"
         coming = _link(self.next, self.rows) if self.next else "All done."
         note = f"<p>{html.escape(self.note)}</p>"
-        return f"<p>{stage}</p>{_table(here)}<p>{coming}</p>{folded}{note}"
+        core = f"<p>{html.escape(self.core)}</p>" if self.core else ""
+        return f"<p>{stage}</p>{_table(here)}<p>{coming}</p>{folded}{core}{note}"
 
 
 def summary() -> Summary:
@@ -86,7 +93,23 @@ def _bar(rows, name):
 
 
 def _table(rows):
-    return html_table(_HEADS, [(colored(mark), *rest) for mark, *rest in rows])
+    cells = ((colored(mark), _starred(name), *rest) for mark, name, *rest in rows)
+    return html_table(_HEADS, list(cells))
+
+
+def _starred(exercise):
+    return f"{exercise} {STAR}" if exercise in core_exercises() else exercise
+
+
+def _core(tasks):
+    """Say what the core path is, if one of its exercises is among these."""
+    minutes = [task.minutes for task in tasks if task.id in core_exercises()]
+    if not minutes:
+        return ""
+    return (
+        f"{STAR} The core path: lessons {listed(core_lessons())}, and these exercises,"
+        f" {sum(minutes)} minutes. It takes eight evenings of an hour."
+    )
 
 
 def _link(exercise, rows):

@@ -1,0 +1,47 @@
+"""The core path: short enough, made of what is there, and shown."""
+
+import json
+
+from course_lib.exercises.catalog import exercises
+from course_lib.lessons import core_path
+from course_lib.lessons.summary import summary
+from tests import pages
+
+TASKS = list(exercises().values())
+LESSONS = {
+    path.name.partition("_")[0]: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((pages.ROOT / "notebooks").glob("*.ipynb"))
+}
+
+
+def test_the_core_path_takes_at_most_eight_hours():
+    minutes = [
+        LESSONS[number]["metadata"]["course"]["minutes"]
+        for number in core_path.core_lessons()
+    ]
+    minutes += [t.minutes for t in TASKS if t.id in core_path.core_exercises()]
+    assert 0 < sum(minutes) <= 8 * 60
+
+
+def test_exercises_of_the_core_path_belong_to_its_lessons():
+    own = [
+        task.id
+        for number in core_path.core_lessons()
+        for task in core_path.exercises_of(number, TASKS)
+    ]
+    assert {*core_path.core_exercises()} <= {*own}
+
+
+def test_each_exercise_belongs_to_one_lesson():
+    numbers = {*LESSONS, *core_path._read()["exercises"]}
+    own = [t.id for n in numbers for t in core_path.exercises_of(n, TASKS)]
+    assert sorted(own) == sorted(task.id for task in TASKS)
+
+
+def test_lessons_and_exercises_of_the_core_path_have_a_star():
+    rows = pages.table(pages.README.read_text(encoding="utf-8"), pages.TOP)
+    starred = [row[2:].split()[0] for row in rows.splitlines() if core_path.STAR in row]
+    assert tuple(starred) == core_path.core_lessons(), "make pages"
+    told = repr(summary())
+    assert all(f"{name} ★ " in told for name in core_path.core_exercises())
+    assert "eight evenings" in told and "eight evenings" in summary()._repr_html_()
