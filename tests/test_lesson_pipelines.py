@@ -88,7 +88,7 @@ def test_ranks_train_as_one_process_does_and_hold_their_own_stage_alone(
     lesson, world_size
 ):
     ranks = cl.launch(lesson["pipeline"], world_size=world_size, timeout=120)
-    whole = lesson["wide"]()
+    whole = lesson["wide"](1024)
     optimizer = torch.optim.SGD(whole.parameters(), lr=0.1)
     for _ in range(STEPS):
         optimizer.zero_grad()
