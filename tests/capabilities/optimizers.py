@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.accelerators.virtual import machine
+from course_lib.accelerators.virtual import LAUNCH, machine
 from tests.capabilities.rows import A100, alike, modelled, works
 
 
@@ -98,7 +98,8 @@ def adam_step(devs):
             assert (round(peak, 2), peaks["foreach"]) == (16, 18)
             # reads parameter, gradient and two means, writes all but the gradient
             once = 7 * 4 * count / A100.bandwidth
-            assert seconds == pytest.approx(once, rel=0.05)
+            # the host starts the count of steps and then the step itself
+            assert seconds == pytest.approx(once + 2 * LAUNCH, rel=0.01)
     assert round(adam(devs[2], foreach=True)[0], 1) == 20
 
 
