@@ -22,11 +22,18 @@ def homeless(text, *cells):
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_table_has_no_line_that_its_lesson_does_not_need(lesson):
+def test_every_number_comes_from_a_cell_a_table_or_a_source(lesson):
+    found = LESSONS[lesson]
+    wrong = (origins.origin(one, found) for one in origins.homeless(found, lesson))
+    assert not list(filter(None, wrong))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_table_has_lines_of_numbers_that_stand_in_its_lesson_only(lesson):
     table = origins.table(lesson)
     said = {(cell, number) for cell in table.sections() for number in table[cell]}
-    found = origins.homeless(LESSONS[lesson], lesson)
-    assert not said - {(number.cell, number.written) for number in found}
+    texts = origins.numbers(LESSONS[lesson], lesson)
+    assert not said - {(number.cell, number.written) for number in texts}
 
 
 def test_there_are_tables_of_lessons_only():
