@@ -2,10 +2,11 @@
 
 To half of the published and of the measured steps: shares of a data sheet's rates for
 memory and, in each generation, for arithmetic without and with tensor cores; and the
-host's seconds per operator. gpus.csv has them rounded to 0.05, virtual.py to 5 µs.
+host's seconds per operator. gpus.csv and virtual.py have round ones near by.
 """
 
 import json
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -13,38 +14,65 @@ from scipy.optimize import minimize
 
 from benchmarks import published
 from benchmarks.gpu import compare
+from course_lib.accelerators import hardware, virtual
 from course_lib.accelerators.hardware import compute_time, find_gpu
 from course_lib.accelerators.vgpu import operators
 
 _GENERATIONS = {"A100-80GB": "A100", "H200": "H100"}
 
 
-def fit() -> dict[str, float]:
+def fit(steps: list) -> dict[str, float]:
     """The constants that fit best, in squares of logarithms of time."""
-    steps = [*_published(), *_measured()]
-    generations = list(dict.fromkeys(step[0] for step in steps))
-    names = ["memory", "host, µs"]
-    names += [f"{kind} {g}" for g in generations for kind in ("plain", "tensor")]
-
-    def loss(values):
-        given = dict(zip(names, values, strict=True))
-        return sum(
-            np.log(_seconds(parts, generation, given) / seconds) ** 2
-            for generation, parts, seconds in steps
-        )
-
+    names = ["memory", "host, µs", *sorted(set(_shares(steps)))]
     start = [0.6, 50.0] + [0.7] * (len(names) - 2)
     options = {"maxiter": 8000, "maxfev": 12000, "xatol": 1e-4, "fatol": 1e-5}
+
+    def loss(values):
+        return error(steps, dict(zip(names, values, strict=True)))
+
+    options["adaptive"] = True
     best = minimize(loss, start, method="Nelder-Mead", options=options)
     return dict(zip(names, best.x.tolist(), strict=True))
 
 
+def error(steps: list, given: dict[str, float]) -> float:
+    """The root of the mean square of log(modelled / measured) at these constants."""
+    squares = [
+        np.log(_seconds(parts, generation, given) / seconds) ** 2
+        for generation, parts, seconds in steps
+    ]
+    return float(np.sqrt(np.mean(squares)))
+
+
+def in_use() -> dict[str, float]:
+    """The constants that virtual GPUs have."""
+    given = {"host, µs": 1e6 * virtual.LAUNCH}
+    for row in hardware.read_table(Path(hardware.__file__).with_name("gpus.csv")):
+        if row["name"] in ("V100", "A100", "H100"):
+            given["memory"] = float(row["memory share"])
+            for kind in ("plain", "tensor"):
+                given[f"{kind} {row['name']}"] = float(row[f"{kind} share"])
+    return given
+
+
+def _shares(steps):
+    """The shares that some step depends on, by a hundredth of its time or more."""
+    for generation, parts, seconds in steps:
+        for kind, fast in (("plain", 0), ("tensor", 1)):
+            spent = sum(w * costs[costs[:, 2] == fast, 0].sum() for costs, w in parts)
+            if spent > seconds / 100:
+                yield f"{kind} {generation}"
+
+
 def _seconds(parts, generation, given):
-    """Seconds of a step: the host launches in turn, the device works in order."""
+    """Seconds of a step: the host launches in turn, the device works in order.
+
+    A share that no step depends on is the mean of the other generations'.
+    """
     total = 0.0
     for costs, weight in parts:
         arithmetic, memory, fast = costs.T
-        shares = [given[f"{kind} {generation}"] for kind in ("plain", "tensor")]
+        shares = [_share(kind, generation, given) for kind in ("plain", "tensor")]
         reached = np.where(fast, shares[1], shares[0])
         lasts = np.maximum(arithmetic / reached, memory / given["memory"])
         lasts = np.maximum(lasts, operators.SHORTEST)
@@ -52,6 +80,11 @@ def _seconds(parts, generation, given):
         launched = 1e-6 * given["host, µs"] * np.arange(1, len(lasts) + 1)
         total += weight * (done[-1] + np.max(launched - (done - lasts)))
     return total
+
+
+def _share(kind, generation, given):
+    others = [value for name, value in given.items() if name.startswith(kind)]
+    return given.get(f"{kind} {generation}", sum(others) / len(others))
 
 
 def _published():
@@ -94,5 +127,13 @@ def _costs(work, gpu):
     return np.array(rows)
 
 
+def main() -> None:
+    """Print the best constants and those in use, each with its error."""
+    steps = [*_published(), *_measured()]
+    for title, given in (("best", fit(steps)), ("in use", in_use())):
+        told = ", ".join(f"{name} {value:.3g}" for name, value in given.items())
+        print(f"{title}: {told}; error {error(steps, given):.3f}")
+
+
 if __name__ == "__main__":
-    print(", ".join(f"{name} {value:.3g}" for name, value in fit().items()))
+    main()
