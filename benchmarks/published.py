@@ -33,8 +33,8 @@ share of arithmetic for all GPUs. Most had medians of 11 to 17 % on the held hal
 82 to 88 % of the steps within 35 %. This form was taken because it has 90 %. And an
 H100 and an H200 measured the same steps: 28 of the held ones are 14 different ones.
 
-A GPU whose shares are assumed is less certain. Computed once, with the mean of the other
-generations' shares, the steps of a V100, an A100 and of H100 with H200 had median
+A GPU whose shares are assumed is less certain. Computed once, with the mean of the
+other generations' shares, the steps of a V100, an A100 and of H100 with H200 had median
 errors of 13, 11 and 18 %, all together 17 %, and nine in ten were within 41 %.
 """
 _MEMORY = """\
