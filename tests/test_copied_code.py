@@ -1,4 +1,4 @@
-"""Code of lessons 07, 07b and 07c that people copy: right on 1, 2, 3 and 4 ranks.
+"""Code of lessons 06, 07, 07b and 07c that people copy: right on 1, 2, 3 and 4 ranks.
 
 Taken from the cells, by their ids; each result is compared with the plain one.
 """
@@ -52,6 +52,40 @@ def all_reduced(rank, world_size, name):
 def test_every_all_reduce_ends_with_the_sum_on_every_rank(name, ranks):
     total = float(sum(range(1, ranks + 1)))
     assert list(launch(all_reduced, name, world_size=ranks)) == [total] * ranks
+
+
+def noise(rank, world_size):
+    names = definitions("06_batch_size", ["through", "throughput", "data", "hook"])
+    names["cross_entropy"] = torch.nn.functional.cross_entropy
+    return names["noisy"](rank, world_size, orders=2, steps=3)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_the_hook_of_lesson_06_measures_own_and_averaged_gradients(ranks):
+    names = definitions("06_batch_size", ["data"])
+    expected = torch.zeros(ranks, 2, 3, 2)
+    for order in range(2):
+        chances = [
+            torch.Generator().manual_seed(ranks * order + rank) for rank in range(ranks)
+        ]
+        model = names["make"](0)
+        for step in range(3):
+            own = []
+            for chance in chances:
+                rows = torch.randint(1024, (16,), generator=chance)
+                predicted = model(names["images"][rows])
+                model.zero_grad()
+                torch.nn.functional.cross_entropy(
+                    predicted, names["labels"][rows]
+                ).backward()
+                own.append(flat(model))
+            mean = torch.stack(own).mean(0)
+            expected[:, order, step, 0] = torch.stack(own).square().sum(1)
+            expected[:, order, step, 1] = mean.square().sum()
+            vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+            torch.nn.utils.vector_to_parameters(vector - 0.7 * mean, model.parameters())
+    for found, right in zip(launch(noise, world_size=ranks), expected):
+        assert torch.allclose(found, right, rtol=1e-3)
 
 
 def schemes():
