@@ -56,7 +56,7 @@ def page(lab, browser):
 def exercise(lab, browser):
     """A page with the exercises, come to by the link at the end of their lesson."""
     page = opened(browser, lab, LAST_LESSON)
-    page.get_by_role("link", name="the exercises of lesson 04").click()
+    page.get_by_role("link", name="exercises 4.1").click()
     page.get_by_role("heading", name="Exercises 4").first.wait_for()
     wait_for_kernel(page, EXERCISE)
     return page
