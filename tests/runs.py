@@ -69,7 +69,7 @@ _PROOF = re.compile(
 LATE = {
     "01b": "process-run",
     "04": "speed",
-    "06": "study",
+    "06": "exact",
     "06b": "schedules",
     "07": "time",
     "07b": "equal",

@@ -142,7 +142,7 @@ def test_each_guess_is_answered_by_the_run(lesson):
     for stored, cell in lesson.code():
         assert not conftest.other_answer(stored.outputs, cell.outputs), cell.id
     shown = "\n".join(text(cell) for _, cell in lesson.code())
-    assert 6 <= len(lesson.asked) <= MOST["guesses"]
+    assert 0 < len(lesson.asked) <= MOST["guesses"]  # how many: test_lessons.py
     clocks = timed.asked(lesson.stored)
     for name, option in lesson.asked:
         sentence = guess.sentences(name)[option]
