@@ -167,13 +167,18 @@ DUPLICATE = (
     "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast"
     " error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 60"
 )
+# the words that NCCL 2.30.7 holds in their place; not run
+MULTIPLE = (
+    "Last error:\nMultiple Ranks are using the same GPU/Partition. Set"
+    " NCCL_MULTI_RANK_GPU_ENABLE=1 to enable this configuration."
+)
 ORDINAL = (
     "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have"
     " enough GPUs?"
 )
 
 
-@pytest.mark.parametrize("text", [DUPLICATE, ORDINAL])
+@pytest.mark.parametrize("text", [DUPLICATE, MULTIPLE, ORDINAL])
 def test_ranks_that_outnumber_the_gpus_are_told_how_many_there_are(gpus, text):
     gpus(1)
     assert missing.help_ranks(text, 2) == (

@@ -46,7 +46,11 @@ _NOTHING = re.compile(r"'NoneType' object has no attribute '(type|index)'")
 _FILE = "Attempting to deserialize object on a CUDA device"
 # gloo's words when it is to send or receive a CUDA tensor
 _BAD_ADDRESS = "Bad address"
-_TOO_FEW = ("Duplicate GPU detected", "CUDA error: invalid device ordinal")
+_TOO_FEW = (
+    "Duplicate GPU detected",
+    "Multiple Ranks are using the same GPU",  # NCCL 2.30
+    "CUDA error: invalid device ordinal",
+)
 # of GPUs that PyTorch counts and cannot use
 _UNUSABLE = (
     "NVIDIA driver on your system is too old",
