@@ -2,7 +2,6 @@ from torch.utils.data import Subset
 
 
 def evaluate_and_save(rank, model, data, path):
-    """All load what rank 0 saved, so that all have its statistics, then share."""
     device = next(model.parameters()).device
     if rank == 0:
         torch.save(model.module.state_dict(), path)
