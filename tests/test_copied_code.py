@@ -3,17 +3,13 @@
 Taken from the cells, by their ids; each result is compared with the plain one.
 """
 
-import re
-from pathlib import Path
-
-import nbformat
 import pytest
 import torch
 import torch.distributed as dist
 
 from course_lib.launching.launcher import launch
+from tests import lesson_code
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 RANKS = (1, 2, 3, 4)
 SUMS = {
     "by_rank_0": ["star"],
@@ -21,25 +17,16 @@ SUMS = {
     "all_reduce": ["chunk", "calls"],
     "halves": ["chunk", "calls"],
 }
-# what comes after the definitions launches ranks, or draws
-AFTER = re.compile(r"\n(?:run|runs\[.*\]|hooks|rates) =|\n\w+\.was\(")
 UPDATES, RATE = 6, 0.25
 
 
 def definitions(lesson, cells):
-    """What the cells of a lesson define: its names, before anything is launched."""
-    sources = {
-        cell.id: cell.source
-        for cell in nbformat.read(NOTEBOOKS / f"{lesson}.ipynb", as_version=4).cells
-    }
-    names = {"__name__": "__main__", "torch": torch, "dist": dist}
-    for cell in ("setup", *cells):
-        exec(AFTER.split(sources[cell])[0], names)
-    return names
+    """What the set-up of a lesson and these cells define."""
+    return lesson_code.defined(lesson, ("setup", *cells))
 
 
 def all_reduced(rank, world_size, name):
-    names = definitions("07_collectives", SUMS[name])
+    names = definitions("07", SUMS[name])
     names["MIB"] = 4 * 12  # 12 numbers, which 1, 2, 3 and 4 ranks can share
     if name in ("all_reduce", "halves"):
         call = dist.all_reduce if name == "all_reduce" else names["halves"]
@@ -55,14 +42,14 @@ def test_every_all_reduce_ends_with_the_sum_on_every_rank(name, ranks):
 
 
 def noise(rank, world_size):
-    names = definitions("06_batch_size", ["through", "throughput", "data", "hook"])
+    names = definitions("06", ["through", "throughput", "data", "hook"])
     names["cross_entropy"] = torch.nn.functional.cross_entropy
     return names["noisy"](rank, world_size, orders=2, steps=3)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_the_hook_of_lesson_06_measures_own_and_averaged_gradients(ranks):
-    names = definitions("06_batch_size", ["data"])
+    names = definitions("06", ["data"])
     expected = torch.zeros(ranks, 2, 3, 2)
     for order in range(2):
         chances = [
@@ -89,8 +76,8 @@ def test_the_hook_of_lesson_06_measures_own_and_averaged_gradients(ranks):
 
 
 def schemes():
-    cells = ("network", "gradient", "server", "train", "reduce", "local", "rates")
-    names = definitions("07b_without_waiting", cells)
+    cells = ("network", "gradient", "server", "train", "reduce", "local")
+    names = definitions("07b", cells)
     names["pause"] = 0
     return names
 
@@ -173,7 +160,7 @@ def test_a_server_ends_whatever_number_it_waits_for(together):
 
 def averaged_by_hook(rank, world_size, name, steps=3):
     """What a hook makes of gradients, in each step, beside each rank's own."""
-    names = definitions("07c_compression", ["data", "ddp", "our-hook", "topk"])
+    names = definitions("07c", ["data", "ddp", "our-hook", "topk"])
     hook, state = names[name], {"feedback": True} if name == "top_k" else None
     dist.init_process_group("gloo")
     model, own = names["DDP"](names["small"](0)), names["small"](0)
@@ -222,7 +209,7 @@ def test_the_hook_of_the_largest_numbers_gives_their_mean_and_keeps_the_rest(ran
 
 def powered(rank, world_size):
     """The gradients of a matrix that is a column times a row, by PowerSGD."""
-    names = definitions("07c_compression", ["data", "ddp", "errors"])
+    names = definitions("07c", ["data", "ddp", "errors"])
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = names["DDP"](torch.nn.Linear(64, 64, bias=False))

@@ -1,11 +1,10 @@
 """The training of lesson 00, which learners copy, on one to four ranks."""
 
-import nbformat
 import pytest
 import torch
 
 import course_lib as cl
-from tests.test_lessons import LESSONS
+from tests import lesson_code
 
 CELLS = "setup", "data", "model", "alone", "join", "train"
 
@@ -13,11 +12,7 @@ CELLS = "setup", "data", "model", "alone", "join", "train"
 @pytest.fixture(scope="module")
 def lesson():
     """What the cells of the lesson define, without its figures."""
-    names = {"__name__": "__main__"}
-    for cell in nbformat.read(LESSONS[0], as_version=4).cells:
-        if cell.id in CELLS:
-            exec(cell.source, names)
-    return names
+    return lesson_code.defined("00", CELLS)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])

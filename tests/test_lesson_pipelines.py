@@ -3,10 +3,7 @@
 It is taken out of the lesson's cells and run for one to four stages or ranks.
 """
 
-import ast
 import itertools
-import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +12,8 @@ from torch.nn.functional import cross_entropy
 import course_lib as cl
 from course_lib import scenes
 from course_lib.errors import LaunchError
+from tests import lesson_code
 
-LESSON = Path(__file__).parents[1] / "notebooks/01b_pipelines.ipynb"
 CELLS = "setup", "start", "gpipe", "clock", "one-f-one-b", "own-stage", "process"
 STAGES, BATCHES = (1, 2, 3, 4), (1, 2, 3, 4, 7)
 STEPS = 5
@@ -25,14 +22,7 @@ STEPS = 5
 @pytest.fixture(scope="module")
 def lesson():
     """What these cells of the lesson define; nothing is drawn."""
-    cells = json.loads(LESSON.read_text(encoding="utf-8"))["cells"]
-    code = {cell["id"]: "".join(cell["source"]) for cell in cells}
-    names = {"__name__": "__main__"}
-    for name in CELLS:
-        tree = ast.parse(code[name])
-        while isinstance(tree.body[-1], ast.Expr):
-            tree.body.pop()  # it draws, or answers a guess
-        exec(compile(tree, name, "exec"), names)
+    names = lesson_code.defined("01b", CELLS)
     yield names
     names["files"].cleanup()
 

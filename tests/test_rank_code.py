@@ -4,44 +4,26 @@ It is taken from the cells by their ids. What must equal one process does, also 
 samples cannot be shared out equally.
 """
 
-import ast
-import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from torch import nn
 
 from course_lib.data import digits
 from course_lib.launching import launcher
+from tests import lesson_code
 
 ROOT = Path(__file__).parent.parent
-LESSON = ROOT / "notebooks/04_distributed_data_parallel.ipynb"
 SCRIPTS = ROOT / "notebooks/scripts"
 DEFINED = ("setup", "shard", "join", "models", "alone", "hand", "train", "sync")
 RANKS = (1, 2, 3, 4)
 DIVIDING = (1, 2, 4)  # those that share 64 samples equally
-KEPT = ast.Import, ast.ImportFrom, ast.FunctionDef
 
 
-def cells():
-    return {cell.id: cell.source for cell in nbformat.read(LESSON, 4).cells}
-
-
-def definitions():
-    """Imports, functions and data of the lesson's cells, without what they run."""
-    every = cells()
-    nodes = [node for name in DEFINED for node in ast.parse(every[name]).body]
-    kept = [n for n in nodes if isinstance(n, KEPT) or "cl.digits" in ast.unparse(n)]
-    return "\n".join(map(ast.unparse, kept))
-
-
-def block(name):
-    """The code within a text cell."""
-    [code] = re.findall(r"```python\n(.*?)```", cells()[name], re.DOTALL)
-    return code
+definitions = partial(lesson_code.definitions, "04", DEFINED)
+block = partial(lesson_code.block, "04")
 
 
 def with_norm():
