@@ -26,11 +26,11 @@ def fit(steps: list) -> dict[str, float]:
     names = ["memory", "host, µs", *sorted(set(_shares(steps)))]
     start = [0.6, 50.0] + [0.7] * (len(names) - 2)
     options = {"maxiter": 8000, "maxfev": 12000, "xatol": 1e-4, "fatol": 1e-5}
+    options["adaptive"] = True  # for many parameters
 
     def loss(values):
         return error(steps, dict(zip(names, values, strict=True)))
 
-    options["adaptive"] = True
     best = minimize(loss, start, method="Nelder-Mead", options=options)
     return dict(zip(names, best.x.tolist(), strict=True))
 

@@ -55,6 +55,11 @@ def length(cells: list[dict]) -> Length:
     )
 
 
+def least_guesses(notebook: dict) -> int:
+    """The guesses that a lesson must have: six, a short one one in five minutes."""
+    return min(6, notebook["metadata"]["course"]["minutes"] // 5)
+
+
 def seconds(cells: list[dict]) -> dict[str, float]:
     """The seconds of each code cell that ran, by its id, as nbclient noted them."""
     times = {}

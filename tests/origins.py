@@ -104,7 +104,7 @@ def values(cells: list[dict]) -> frozenset[float]:
 def _shown(output):
     """The words of an output, without the places of what is drawn."""
     texts = ["".join(output.get("text", "")), output.get("evalue", "")]
-    texts += map(re.escape, output.get("traceback", []))
+    texts += output.get("traceback", [])
     for kind, content in output.get("data", {}).items():
         content = "".join(content) if isinstance(content, list) else str(content)
         if kind == "text/plain":

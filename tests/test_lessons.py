@@ -86,8 +86,7 @@ def test_a_lesson_can_be_read_in_its_time(lesson, request, record_property):
         told = f"is full: {', '.join(full)} (warned above {limits})"
         record_property("summary", f"{request.node.callspec.id} {told}")
     assert not [name for name in MOST if counts[name] > MOST[name]]
-    # a short lesson asks once in five minutes
-    assert counts["guesses"] >= min(6, counts["minutes"] // 5)
+    assert counts["guesses"] >= lesson_times.least_guesses(lesson)
 
 
 def test_a_timed_guess_was_stored_as_a_quiet_machine_answers_it(lesson):

@@ -57,8 +57,8 @@ def devices(
         raise UsageError(
             f"cannot make {n!r} devices: expected a whole number from 1 to {_MOST}."
         )
-    choices = memory, gpu, link, launch, rates, None if nccl else nccl
-    modelled = any(choice is not None for choice in choices)
+    choices = memory, gpu, link, launch, rates
+    modelled = not nccl or any(choice is not None for choice in choices)
     sheet = _sheet("A100" if gpu is None else gpu, rates)
     options = {
         "gpu": sheet,
@@ -136,8 +136,7 @@ def _virtual(n, options):
     machine.set_up(n, **options)
     machine.options = {"n": n, **options}
     _show_errors_as_on_cuda()
-    each = f" each, {options['link'].name}" if n > 1 else ""
-    each += "" if options["nccl"] else " without NCCL"
+    each = f" each, {machine.wires}" if n > 1 else ""
     line = (
         f"{many(n, 'virtual GPU')}: {options['gpu'].name}, {size(options['memory'])}"
         f"{each}. Numbers and errors are real, bytes are counted, times are modelled."

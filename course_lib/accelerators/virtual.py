@@ -52,6 +52,7 @@ class Machine:
     def __init__(self):
         self.count, self.places = 0, []
         self.source, self.copying, self.nccl = "", "copy", True
+        self.wires = ""  # how devices are linked, in words
         self.options = None  # of cl.devices, for ranks that name these devices
         self.forked = False  # whether the devices are those of a parent process
         none: Any = None  # no device, no link
@@ -83,8 +84,8 @@ class Machine:
         self.clock = Clock(names, link=link, host_link=host_link, launch=launch)
         self.count, self.copying, self.forked = count, "copy", False
         self.nccl = nccl
-        wires = link.name if nccl else f"{link.name} without NCCL"
-        self.source = f"modelled: {count} × {gpu.name}, {wires}; {gpu.rates}"
+        self.wires = link.name if nccl else f"{link.name} without NCCL"
+        self.source = f"modelled: {count} × {gpu.name}, {self.wires}; {gpu.rates}"
 
     def place(self, index: int | None) -> Device:
         """Return a device by its index, None for the current one of this thread."""
