@@ -145,6 +145,13 @@ def trained(rank, world_size, backend):
     return total
 
 
+def recorded(rank, world_size, backend):
+    """What nccl's flight recorder keeps of a training."""
+    trained(rank, world_size, backend)
+    kept = torch._C._distributed_c10d._dump_nccl_trace_json(True, False)
+    return bytes(kept).decode()
+
+
 def one_collective(rank, world_size, name):
     """What gloo does with tensors of one GPU."""
     dist.init_process_group("gloo")
@@ -301,6 +308,7 @@ def waits(rank, world_size):
 _COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
 _COLLECTIVES += ("all_to_all of a list", "isend and irecv", "send", "barrier")
 DEBUG = {"NCCL_DEBUG": "INFO"}
+RECORDER = {"TORCH_FR_BUFFER_SIZE": "100", "TORCH_NCCL_TRACE_BUFFER_SIZE": "100"}
 CASES = [
     ("first launch, no CUDA", plain, 1, {}),
     ("warm launch, no CUDA", plain, 1, {}),
@@ -310,6 +318,12 @@ CASES = [
     ("nccl, NCCL_DEBUG=INFO", nccl, 1, {"environ": DEBUG}),
     ("a CUDA tensor returned", on_cuda, 1, {}),
     ("DDP on nccl, traced", trained, 1, {"trace": True, "backend": "nccl"}),
+    (
+        "nccl's flight recorder",
+        recorded,
+        1,
+        {"environ": RECORDER, "backend": "nccl"},
+    ),
     ("DDP on gloo, two ranks share a GPU", trained, 2, {"backend": "gloo"}),
     ("the same, traced", trained, 2, {"backend": "gloo", "trace": True}),
     *(
