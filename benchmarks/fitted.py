@@ -1,10 +1,12 @@
 """`python -m benchmarks.fitted`: the constants of virtual GPUs, fitted again.
 
 To half of the published and of the measured steps: shares of a data sheet's rates for
-memory and, in each generation, for arithmetic without and with tensor cores; and the
-host's seconds per operator. gpus.csv and virtual.py have round ones near by.
+memory and, in each generation, for arithmetic without and with tensor cores; which part
+of that convolutions reach; and what the host pays for an operator, for a change of type
+and for an operator on a list. gpus.csv, virtual.py and operators.py have round ones.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from unittest import mock
@@ -16,22 +18,27 @@ from benchmarks import published
 from benchmarks.gpu import compare
 from course_lib.accelerators import hardware, virtual
 from course_lib.accelerators.hardware import compute_time, find_gpu
-from course_lib.accelerators.vgpu import operators
+from course_lib.accelerators.vgpu import copies, operators
 
 _GENERATIONS = {"A100-80GB": "A100", "H200": "H100"}
 
 
 def fit(steps: list) -> dict[str, float]:
     """The constants that fit best, in squares of logarithms of time."""
-    names = ["memory", "host, µs", *sorted(set(_shares(steps)))]
-    start = [0.6, 50.0] + [0.7] * (len(names) - 2)
+    start = {"memory": 0.6, "convolution": 0.5, "host, µs": 50.0}
+    start |= {"change of type": 0.5, "list": 3.0}
+    start |= dict.fromkeys(sorted(set(_shares(steps))), 0.7)
+    names = list(start)
     options = {"maxiter": 8000, "maxfev": 12000, "xatol": 1e-4, "fatol": 1e-5}
     options["adaptive"] = True  # for many parameters
 
     def loss(values):
+        if min(values) <= 0:
+            return np.inf
         return error(steps, dict(zip(names, values, strict=True)))
 
-    best = minimize(loss, start, method="Nelder-Mead", options=options)
+    first = list(start.values())
+    best = minimize(loss, first, method="Nelder-Mead", options=options)
     return dict(zip(names, best.x.tolist(), strict=True))
 
 
@@ -46,10 +53,11 @@ def error(steps: list, given: dict[str, float]) -> float:
 
 def in_use() -> dict[str, float]:
     """The constants that virtual GPUs have."""
-    given = {"host, µs": 1e6 * virtual.LAUNCH}
+    given = {"host, µs": 1e6 * virtual.LAUNCH, "change of type": 0.25, "list": 4.0}
     for row in hardware.read_table(Path(hardware.__file__).with_name("gpus.csv")):
         if row["name"] in ("V100", "A100", "H100"):
-            given["memory"] = float(row["memory share"])
+            for kind in ("memory", "convolution"):
+                given[kind] = float(row[f"{kind} share"])
             for kind in ("plain", "tensor"):
                 given[f"{kind} {row['name']}"] = float(row[f"{kind} share"])
     return given
@@ -71,13 +79,16 @@ def _seconds(parts, generation, given):
     """
     total = 0.0
     for costs, weight in parts:
-        arithmetic, memory, fast = costs.T
+        arithmetic, memory, fast, convolves, launches = costs.T
         shares = [_share(kind, generation, given) for kind in ("plain", "tensor")]
         reached = np.where(fast, shares[1], shares[0])
+        reached = np.where(convolves, reached * given["convolution"], reached)
         lasts = np.maximum(arithmetic / reached, memory / given["memory"])
         lasts = np.maximum(lasts, operators.SHORTEST)
         done = np.cumsum(lasts)
-        launched = 1e-6 * given["host, µs"] * np.arange(1, len(lasts) + 1)
+        weights = np.where(launches < 1, given["change of type"], 1.0)
+        weights = np.where(launches > 1, given["list"], weights)
+        launched = 1e-6 * given["host, µs"] * np.cumsum(weights)
         total += weight * (done[-1] + np.max(launched - (done - lasts)))
     return total
 
@@ -113,16 +124,27 @@ def _generation(name):
 
 
 def _costs(work, gpu):
-    """Seconds of arithmetic and of memory at peaks of every operator of `work()`."""
-    rows = []
+    """A row for each operator of `work()`.
+
+    Seconds of arithmetic and of memory at peaks; whether tensor cores compute it, and
+    whether it is a convolution; how many usual launches it is taken for.
+    """
+    rows, charge, kind = [], operators.charge, []
+
+    def noted(traits, *args, **options):
+        kind[:] = traits.convolves, traits.launches
+        charge(traits, *args, **options)
 
     def note(_, *, flops=0, bytes=0, dtype="float32"):
         fast = gpu.flops.get(dtype, 0) > gpu.flops["float32"]
         arithmetic = compute_time(gpu, flops=flops, dtype=dtype)
-        rows.append((arithmetic, compute_time(gpu, bytes=bytes), fast))
+        rows.append((arithmetic, compute_time(gpu, bytes=bytes), fast, *kind))
         return 0.0
 
-    with mock.patch.object(operators, "compute_time", note):
+    with contextlib.ExitStack() as stack:
+        patches = (copies, "charge", noted), (operators, "charge", noted)
+        for patch in (*patches, (operators, "compute_time", note)):
+            stack.enter_context(mock.patch.object(*patch))
         work()
     return np.array(rows)
 

@@ -36,9 +36,12 @@ class Clock:
         self.phase: Phase | None = None
         self.launches: Launches | None = None
 
-    def operate(self, index: int, seconds: float) -> None:
-        """Launch an operator that lasts `seconds` on a device."""
-        self.host += self.launch
+    def operate(self, index: int, seconds: float, launches: float = 1.0) -> None:
+        """Launch an operator that lasts `seconds` on a device.
+
+        The host pays for it as for `launches` usual ones.
+        """
+        self.host += launches * self.launch
         start = max(self.host, self.free[index])
         self.free[index] = stop = start + seconds
         if self.launches is not None:

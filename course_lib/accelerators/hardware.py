@@ -18,7 +18,8 @@ from course_lib.errors import UsageError
 class DataSheet:
     """One GPU: bytes, bytes/s, and dense FLOP/s per dtype name.
 
-    `rates` says whether these are a data sheet's peaks or what training reaches.
+    `rates` says whether these are a data sheet's peaks or what training reaches,
+    `convolution` which share of the FLOP/s convolutions have.
     """
 
     name: str
@@ -28,6 +29,7 @@ class DataSheet:
     source: str
     capability: tuple[int, ...] = ()  # of CUDA, major and minor
     rates: str = "peak rates"
+    convolution: float = 1.0
 
     def __repr__(self) -> str:
         shown = [dtype for dtype in ("float32", "float16") if dtype in self.flops]
@@ -124,7 +126,9 @@ def achievable(gpu: str | DataSheet) -> DataSheet:
     bandwidth = sheet.bandwidth * float(shares["memory share"])
     source = f"{sheet.source}; shares of its rates: {shares['shares from']}"
     rates = f"reached rates, median error {100 * float(shares['error']):.0f} %"
-    return replace(sheet, bandwidth=bandwidth, flops=flops, source=source, rates=rates)
+    convolution = float(shares["convolution share"])
+    reached = replace(sheet, bandwidth=bandwidth, flops=flops, convolution=convolution)
+    return replace(reached, source=source, rates=rates)
 
 
 def _plain(name):

@@ -15,7 +15,7 @@ from course_lib.system.host import usable_memory
 
 # Seconds that the host pays per operator, with the Python, autograd and views around
 # it: fitted to half of the steps that were measured (benchmarks/gpu.md), to 5 µs.
-LAUNCH = 55e-6
+LAUNCH = 45e-6
 HOST_LINK = "PCIe4"
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

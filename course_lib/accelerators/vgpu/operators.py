@@ -32,6 +32,8 @@ class Traits:
         if self.special is None and _composite(func):
             self.special = _decomposed
         self.flops, self.switch = flops_of(func), switch_of(func)
+        self.convolves = "convolution" in name
+        self.launches = _launches(name)
         relabels = torch.Tag.inplace_view in tags or name in _RESHAPE
         self.free = relabels or "empty" in name
         written = (a for a in func._schema.arguments if a.alias_info is not None)
@@ -227,10 +229,23 @@ def charge(traits, place, *, done, operands):
     flops, rate = 0, "float32"
     if traits.flops is not None:
         flops = traits.flops(inner, named, out)
+        if traits.convolves:
+            flops /= place.gpu.convolution
         dtype = first.dtype if type(first) is torch.Tensor else operands[0].dtype
         rate = rate_of(dtype, traits.switch)
     seconds = compute_time(place.gpu, flops=flops, bytes=bytes, dtype=rate)
-    machine.clock.operate(place.index, max(seconds, SHORTEST))
+    machine.clock.operate(place.index, max(seconds, SHORTEST), traits.launches)
+
+
+def _launches(name):
+    """How many usual operators the host pays for one.
+
+    Autocast changes types without Python and autograd; optimizers walk through lists
+    of all parameters. Fitted as the host's seconds are (benchmarks/fitted.py).
+    """
+    if name == "_to_copy":
+        return 0.25
+    return 4.0 if name.startswith(("_foreach_", "_fused_", "_amp_foreach_")) else 1.0
 
 
 def _composite(func):
