@@ -38,9 +38,10 @@ def page(path: Path) -> str:
     """The table of one GPU."""
     found = json.loads(path.read_text(encoding="utf-8"))
     labels = steps(found["truth"])
-    rows, off = [], {"fit": [], "held": []}
-    for label in labels:
-        use, seen = half(label, labels), found["truth"][label]
+    all_seen = found["truth"] | found["later"]
+    rows, off = [], {"fit": [], "held": [], "later": []}
+    for label in [*labels, *steps(found["later"])]:
+        use, seen = half(label, labels), all_seen[label]
         measured = 1e3 * seen["step"]["median"]
         peak, _ = modelled(label, gpu=find_gpu(path.stem))
         reached, bytes_ = modelled(label, gpu=achievable(path.stem))
@@ -62,7 +63,7 @@ def page(path: Path) -> str:
 
 
 _HEAD = [
-    "| step | half | measured, ms | at peaks | at reached rates | off | measured peak,"
+    "| step | part | measured, ms | at peaks | at reached rates | off | measured peak,"
     " GB | counted | off |",
     "|---|---|--:|--:|--:|--:|--:|--:|--:|",
 ]
@@ -84,7 +85,12 @@ def steps(truth: dict) -> list[str]:
 
 
 def half(label: str, labels: list[str]) -> str:
-    """Which half a step belongs to: the 1st, 3rd, 5th … fixed the constants."""
+    """Which part a step belongs to: the 1st, 3rd, 5th … fixed the constants.
+
+    Those that are not among `labels` were timed later.
+    """
+    if label not in labels:
+        return "later"
     return ("fit", "held")[labels.index(label) % 2]
 
 

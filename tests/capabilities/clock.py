@@ -13,7 +13,7 @@ from tests.capabilities.rows import A100, N, absent, modelled, raises, spent
 @modelled(
     "an operator",
     "It lasts as long as its arithmetic or its bytes at the rates that training"
-    " reaches, the longer of both and at least 2 µs; the host goes on after 55 µs."
+    " reaches, the longer of both and at least 2 µs; the host goes on after 45 µs."
     ' `cl.devices(…, rates="peak")` takes the peaks of the data sheet.',
 )
 def operator(devs):
