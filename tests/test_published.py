@@ -44,7 +44,7 @@ def test_no_gpu_achieves_more_than_its_data_sheet_says(gpu):
 
 def test_float32_on_tensor_cores_has_their_share():
     gpu, slower = GPUS["H100"], achievable("H100")
-    assert slower.flops["tfloat32"] / gpu.flops["tfloat32"] == 0.5
+    assert slower.flops["tfloat32"] / gpu.flops["tfloat32"] == pytest.approx(0.45)
     assert slower.flops["float32"] / gpu.flops["float32"] == pytest.approx(0.7)
 
 
