@@ -8,6 +8,8 @@ and for an operator on a list. gpus.csv, virtual.py and operators.py have round 
 
 import contextlib
 import json
+import math
+import statistics
 from pathlib import Path
 from unittest import mock
 
@@ -98,9 +100,19 @@ def _share(kind, generation, given):
     return given.get(f"{kind} {generation}", sum(others) / len(others))
 
 
-def _published():
+def assumed(steps: list, given: dict[str, float]) -> dict[str, list[float]]:
+    """Errors of all steps, sorted, had their generation the mean of others' shares."""
+    errors = {}
+    for generation, parts, seconds in steps:
+        others = {k: v for k, v in given.items() if not k.endswith(f" {generation}")}
+        error = abs(_seconds(parts, generation, others) / seconds - 1)
+        errors.setdefault(generation, []).append(error)
+    return {generation: sorted(found) for generation, found in errors.items()}
+
+
+def _published(uses):
     for figure in published.figures():
-        if figure.use == "fit":
+        if figure.use in uses:
             gpu = find_gpu(figure.gpu)
             with published.training(figure, gpu) as training:
                 each = 1 / (figure.steps * figure.shards)
@@ -109,11 +121,13 @@ def _published():
             yield _generation(gpu.name), parts, figure.samples / figure.value
 
 
-def _measured():
+def _measured(uses):
     for path in sorted(compare.RECORDED.glob("*.json")):
         truth = json.loads(path.read_text(encoding="utf-8"))["truth"]
         labels, gpu = compare.steps(truth), find_gpu(path.stem)
-        for label in labels[::2]:
+        for label in labels:
+            if compare.half(label, labels) not in uses:
+                continue
             with compare.stepping(label, gpu) as step:
                 parts = [(_costs(step, gpu), 1.0)]
             yield _generation(gpu.name), parts, truth[label]["step"]["median"]
@@ -151,10 +165,17 @@ def _costs(work, gpu):
 
 def main() -> None:
     """Print the best constants and those in use, each with its error."""
-    steps = [*_published(), *_measured()]
+    steps = [*_published(["fit"]), *_measured(["fit"])]
     for title, given in (("best", fit(steps)), ("in use", in_use())):
         told = ", ".join(f"{name} {value:.3g}" for name, value in given.items())
         print(f"{title}: {told}; error {error(steps, given):.3f}")
+    steps += [*_published(["held"]), *_measured(["held"])]
+    found = assumed(steps, in_use())
+    found["all"] = sorted(sum(found.values(), []))
+    for name, errors in found.items():
+        nine = errors[math.ceil(0.9 * len(errors)) - 1]
+        middle = statistics.median(errors)
+        print(f"shares assumed, {name}: median {middle:.1%}, nine in ten {nine:.1%}")
 
 
 if __name__ == "__main__":

@@ -36,9 +36,10 @@ This form and its constants come from the first two; the third was timed after t
 and [its errors](gpu.md) are those of a prediction. Two GPUs measured the same steps:
 each counts twice.
 
-A GPU whose shares are assumed is less certain. Computed once, with the mean of the
-other generations' shares, the steps of a V100, an A100 and of H100 with H200 had median
-errors of 22, 12 and 16 %, all together 16 %, and nine in ten were within 39 %.
+A GPU whose shares are assumed is less certain. With the mean of the other
+generations' shares (the same command), the steps of a V100, an A100 and of H100 with
+H200 have median errors of 22, 12 and 16 %, all together 16 %, and nine in ten are
+within 39 %.
 """
 _MEMORY = """\
 ## Memory
