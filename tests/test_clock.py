@@ -220,6 +220,36 @@ def test_the_host_pays_for_each_launch_and_runs_ahead(virtual):
     assert now() - before == pytest.approx(LAUNCH + 10 * 24e7 / A100.bandwidth)
 
 
+@pytest.mark.parametrize(
+    "launches, work",
+    [
+        (1, lambda xs: xs[0] + 1),
+        (0.25, lambda xs: xs[0].to(torch.bfloat16)),
+        (4, lambda xs: torch._foreach_add_(xs, 1)),
+        (4, lambda xs: torch._foreach_sqrt(xs)),
+    ],
+    ids=["operator", "change of type", "list", "list that is returned"],
+)
+def test_the_host_pays_by_kind_of_operator(virtual, launches, work):
+    [device] = virtual(1, launch=1e-3)
+    xs = [torch.ones(4, device=device) for _ in range(3)]
+    before = now()
+    work(xs)
+    assert now() - before == pytest.approx(launches * 1e-3)
+
+
+@pytest.mark.parametrize("rates, share", [("peak", 1), ("reached", 2)])
+def test_a_convolution_reaches_half_of_what_a_product_reaches(virtual, rates, share):
+    [device] = virtual(1, rates=rates, launch=0)
+    images = torch.ones(8, 256, 32, 32, device=device)
+    layer = nn.Conv2d(256, 256, 1, bias=False, device=device)
+    rows = torch.ones(8 * 32 * 32, 256, device=device)
+    with torch.backends.cudnn.flags(allow_tf32=False), torch.no_grad():
+        convolution = lasts(device, lambda: layer(images))
+        product = lasts(device, lambda: rows @ layer.weight[:, :, 0, 0].T)
+    assert convolution == pytest.approx(share * product)
+
+
 def test_small_operators_wait_for_their_launch(virtual):
     (device,) = virtual(1, launch=1e-3)
     x = torch.ones(10, device=device)
