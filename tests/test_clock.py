@@ -239,12 +239,15 @@ def test_the_host_pays_by_kind_of_operator(virtual, launches, work):
 
 
 @pytest.mark.parametrize("rates, share", [("peak", 1), ("reached", 2)])
-def test_a_convolution_reaches_half_of_what_a_product_reaches(virtual, rates, share):
+def test_a_convolution_reaches_half_of_what_a_product_reaches(
+    virtual, switches, rates, share
+):
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
     [device] = virtual(1, rates=rates, launch=0)
     images = torch.ones(8, 256, 32, 32, device=device)
     layer = nn.Conv2d(256, 256, 1, bias=False, device=device)
     rows = torch.ones(8 * 32 * 32, 256, device=device)
-    with torch.backends.cudnn.flags(allow_tf32=False), torch.no_grad():
+    with torch.no_grad():
         convolution = lasts(device, lambda: layer(images))
         product = lasts(device, lambda: rows @ layer.weight[:, :, 0, 0].T)
     assert convolution == pytest.approx(share * product)
