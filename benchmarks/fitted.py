@@ -8,8 +8,6 @@ and for an operator on a list. gpus.csv, virtual.py and operators.py have round 
 
 import contextlib
 import json
-import math
-import statistics
 from pathlib import Path
 from unittest import mock
 
@@ -55,7 +53,8 @@ def error(steps: list, given: dict[str, float]) -> float:
 
 def in_use() -> dict[str, float]:
     """The constants that virtual GPUs have."""
-    given = {"host, µs": 1e6 * virtual.LAUNCH, "change of type": 0.25, "list": 4.0}
+    given = {"host, µs": 1e6 * virtual.LAUNCH, "list": operators.LIST}
+    given["change of type"] = operators.CHANGE_OF_TYPE
     for row in hardware.read_table(Path(hardware.__file__).with_name("gpus.csv")):
         if row["name"] in ("V100", "A100", "H100"):
             for kind in ("memory", "convolution"):
@@ -101,18 +100,18 @@ def _share(kind, generation, given):
 
 
 def assumed(steps: list, given: dict[str, float]) -> dict[str, list[float]]:
-    """Errors of all steps, sorted, had their generation the mean of others' shares."""
+    """Errors of all steps, had their generation the mean of the others' shares."""
     errors = {}
     for generation, parts, seconds in steps:
         others = {k: v for k, v in given.items() if not k.endswith(f" {generation}")}
         error = abs(_seconds(parts, generation, others) / seconds - 1)
         errors.setdefault(generation, []).append(error)
-    return {generation: sorted(found) for generation, found in errors.items()}
+    return errors
 
 
-def _published(uses):
+def _published(use):
     for figure in published.figures():
-        if figure.use in uses:
+        if figure.use == use:
             gpu = find_gpu(figure.gpu)
             with published.training(figure, gpu) as training:
                 each = 1 / (figure.steps * figure.shards)
@@ -121,12 +120,12 @@ def _published(uses):
             yield _generation(gpu.name), parts, figure.samples / figure.value
 
 
-def _measured(uses):
+def _measured(use):
     for path in sorted(compare.RECORDED.glob("*.json")):
         truth = json.loads(path.read_text(encoding="utf-8"))["truth"]
         labels, gpu = compare.steps(truth), find_gpu(path.stem)
         for label in labels:
-            if compare.half(label, labels) not in uses:
+            if compare.half(label, labels) != use:
                 continue
             with compare.stepping(label, gpu) as step:
                 parts = [(_costs(step, gpu), 1.0)]
@@ -165,16 +164,15 @@ def _costs(work, gpu):
 
 def main() -> None:
     """Print the best constants and those in use, each with its error."""
-    steps = [*_published(["fit"]), *_measured(["fit"])]
+    steps = [*_published("fit"), *_measured("fit")]
     for title, given in (("best", fit(steps)), ("in use", in_use())):
         told = ", ".join(f"{name} {value:.3g}" for name, value in given.items())
         print(f"{title}: {told}; error {error(steps, given):.3f}")
-    steps += [*_published(["held"]), *_measured(["held"])]
+    steps += [*_published("held"), *_measured("held")]
     found = assumed(steps, in_use())
-    found["all"] = sorted(sum(found.values(), []))
+    found["all"] = sum(found.values(), [])
     for name, errors in found.items():
-        nine = errors[math.ceil(0.9 * len(errors)) - 1]
-        middle = statistics.median(errors)
+        middle, nine = published.middle_and_nine_in_ten(errors)
         print(f"shares assumed, {name}: median {middle:.1%}, nine in ten {nine:.1%}")
 
 

@@ -1,6 +1,7 @@
 """Modelled throughput and memory of known networks, beside what others published."""
 
 import contextlib
+import math
 import statistics
 from dataclasses import dataclass
 from datetime import date
@@ -267,6 +268,12 @@ def measured(part: str) -> list[float]:
     rows = [_cells(line) for line in page.splitlines()]
     errors = [row[5] for row in rows if row[1:2] == [part]]
     return [float(error.rstrip("%")) / 100 for error in errors]
+
+
+def middle_and_nine_in_ten(errors: list[float]) -> tuple[float, float]:
+    """The median of errors without their signs, and what nine in ten do not exceed."""
+    sizes = sorted(map(abs, errors))
+    return statistics.median(sizes), sizes[math.ceil(0.9 * len(sizes)) - 1]
 
 
 def _cells(line):

@@ -126,9 +126,14 @@ def achievable(gpu: str | DataSheet) -> DataSheet:
     bandwidth = sheet.bandwidth * float(shares["memory share"])
     source = f"{sheet.source}; shares of its rates: {shares['shares from']}"
     rates = f"reached rates, median error {100 * float(shares['error']):.0f} %"
-    convolution = float(shares["convolution share"])
-    reached = replace(sheet, bandwidth=bandwidth, flops=flops, convolution=convolution)
-    return replace(reached, source=source, rates=rates)
+    return replace(
+        sheet,
+        bandwidth=bandwidth,
+        flops=flops,
+        convolution=float(shares["convolution share"]),
+        source=source,
+        rates=rates,
+    )
 
 
 def _plain(name):

@@ -6,8 +6,6 @@ area, with `@works(what, sentence)`, `@modelled`, `@refused` or `@absent` above 
 new area is a module, named in AREAS.
 """
 
-import math
-import statistics
 from pathlib import Path
 
 from benchmarks import published
@@ -100,19 +98,18 @@ def _transforms():
 
 def _published():
     """How far modelled times are from published and measured ones, in a sentence."""
-    return f"Of its {_errors(published.held_back())}"
+    return _errors("Of its {} steps", published.held_back())
 
 
 def _later():
     """The same of the steps that were measured when all was fixed."""
-    return f"Of the {_errors(published.measured('later'))} They were timed later."
+    return _errors("Of {} that were timed later", published.measured("later"))
 
 
-def _errors(errors):
-    errors = sorted(map(abs, errors))
-    nine = errors[math.ceil(0.9 * len(errors)) - 1]
+def _errors(whose, errors):
+    middle, nine = published.middle_and_nine_in_ten(errors)
     return (
-        f"{len(errors)} steps the median error is"
-        f" {100 * statistics.median(errors):.0f} %, nine in ten are within"
-        f" {100 * nine:.0f} %, the largest is {100 * errors[-1]:.0f} %."
+        f"{whose.format(len(errors))} the median error is {100 * middle:.0f} %, nine in"
+        f" ten are within {100 * nine:.0f} %, the largest is"
+        f" {100 * max(map(abs, errors)):.0f} %."
     )

@@ -57,6 +57,10 @@ class Traits:
 
 TRAITS: dict = {}
 SHORTEST = 2e-6  # seconds: kernels with next to nothing to do took 1 to 3 µs (gpu.md)
+# How many usual operators the host pays for one. Autocast changes types without Python
+# and autograd; optimizers walk through lists of all parameters. Fitted as the host's
+# seconds are (benchmarks/fitted.py).
+CHANGE_OF_TYPE, LIST = 0.25, 4.0
 SPECIAL: dict = {}  # operators that are not one kernel on one device; backend fills it
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
@@ -238,14 +242,9 @@ def charge(traits, place, *, done, operands):
 
 
 def _launches(name):
-    """How many usual operators the host pays for one.
-
-    Autocast changes types without Python and autograd; optimizers walk through lists
-    of all parameters. Fitted as the host's seconds are (benchmarks/fitted.py).
-    """
     if name == "_to_copy":
-        return 0.25
-    return 4.0 if name.startswith(("_foreach_", "_fused_", "_amp_foreach_")) else 1.0
+        return CHANGE_OF_TYPE
+    return LIST if name.startswith(("_foreach_", "_fused_", "_amp_foreach_")) else 1.0
 
 
 def _composite(func):
