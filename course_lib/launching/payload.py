@@ -1,5 +1,6 @@
 """What notebook and ranks send: functions by value, tensors by `torch.save`."""
 
+import importlib
 import inspect
 import io
 import linecache
@@ -20,7 +21,25 @@ _save, _load = torch.save, torch.load
 _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 
 
-def dump(value, file, *, pickling=cloudpickle) -> None:
+class _Pickler(cloudpickle.Pickler):
+    """As cloudpickle's; modules like `torch.backends`, of a class of their own, too."""
+
+    def reducer_override(self, thing):
+        """Return how `thing` is made; a module is imported by its name."""
+        special = _is_module(thing) and type(thing) is not types.ModuleType
+        if special and sys.modules.get(thing.__name__) is thing:
+            return importlib.import_module, (thing.__name__,)
+        return super().reducer_override(thing)
+
+
+def _is_module(thing):
+    return isinstance(thing, types.ModuleType)
+
+
+_PICKLING = types.SimpleNamespace(__name__=__name__, Pickler=_Pickler)
+
+
+def dump(value, file, *, pickling=_PICKLING) -> None:
     """Write `value` to a binary file; a cell's classes and functions go by value."""
     pickled = io.BytesIO()
     pickler = pickling.Pickler(pickled)
@@ -53,7 +72,7 @@ def _refuse_tensor(thing):
         raise _HasTensors
 
 
-class _CallPickler(cloudpickle.Pickler):
+class _CallPickler(_Pickler):
     """What the notebook's `__main__` holds and travels is in that of the rank, too.
 
     So a rank can pickle it by name, as a process of a script can.
@@ -68,7 +87,9 @@ class _CallPickler(cloudpickle.Pickler):
     def reducer_override(self, thing):
         """Return how `thing` is made; a class or function by value gets its name."""
         reduced = super().reducer_override(thing)
-        if reduced is NotImplemented or self._names.get(thing.__name__) is not thing:
+        if reduced is NotImplemented or _is_module(thing):
+            return reduced
+        if self._names.get(thing.__name__) is not thing:
             return reduced
         make, arguments, *rest = reduced
         return _define, (thing.__name__, make, arguments), *rest
@@ -97,7 +118,7 @@ def travels(value) -> bool:
     """Return True if `value` can be pickled."""
     try:
         with open(os.devnull, "wb") as nowhere:
-            cloudpickle.Pickler(nowhere).dump(value)
+            _Pickler(nowhere).dump(value)
     except Exception:
         return False
     return True
@@ -124,7 +145,7 @@ def _used(fn, functions):
         return None
     within = {n: fn.__globals__[n] for n in _names(fn.__code__) & {*fn.__globals__}}
     for name, value in {**within, **variables.nonlocals}.items():
-        if isinstance(value, types.ModuleType) or travels(value):
+        if _is_module(value) or travels(value):
             continue
         if isinstance(value, types.FunctionType):
             if value not in functions and (culprit := _used(value, functions)):
