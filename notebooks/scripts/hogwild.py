@@ -52,7 +52,6 @@ def load_data():
 
 
 @torch.no_grad()
-@torch.no_grad()
 def accuracy(model, data):
     """Return the share of digits that the model names correctly."""
     images, labels = data
