@@ -4,10 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+import course_lib as cl
 from course_lib.errors import UsageError
 from course_lib.scenes import memory_bars
+from course_lib.scenes.memory_bars import Placement
 
 GIVEN = {"sample": 40_000, "batch": 4096, "capacity": 240e6}
+ONE = {"microbatch": 1, "shard": False}
 SPLIT = {"each_holds": "a part of the model"}
 
 
@@ -100,6 +103,30 @@ def test_ranks_hold_each_gradient_in_a_bucket_of_ddp_too():
     ]
     told = scene.runs[2, "the whole model", 4096, False][1].title
     assert told.endswith("parameter, and DDP's buckets, as much again: 80 MB more.")
+
+
+def test_a_new_gradient_lies_beside_the_one_to_which_it_is_added():
+    scene = memory_bars(10**7, largest=10**6, **GIVEN)
+    once, again = bars(scene), bars(scene, **{"micro-batch": 64})
+    assert [held["gradients"] for held, _ in (once, again)] == ["40 MB", "44 MB"]
+    told = scene.runs[1, "the whole model", 64, False][1].title
+    assert told.endswith("parameter, and a new one before it is added: 44 MB more.")
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_virtual_gpu_holds_what_the_bars_say(turns):
+    [device] = cl.devices(1, quiet=True)
+    layers = (nn.Linear(500, 500, bias=False) for _ in range(5))
+    model = nn.Sequential(*layers).to(device)
+    count, images = sum(p.numel() for p in model.parameters()), torch.ones(1, 500)
+    torch.vgpu.reset_peak_memory_stats(device)
+    for _ in range(turns):
+        model(images.to(device)).sum().backward()
+    peak = torch.vgpu.max_memory_allocated(device)
+    case = {"sample": 1, "batch": turns, "capacity": 1e9}
+    placed = Placement(count, 500**2, **case, gpus=1, holds="the whole model", **ONE)
+    held = placed.held
+    assert held["parameters"] + held["gradients"] == pytest.approx(peak, rel=0.02)
 
 
 def test_kinds_come_one_after_the_other():

@@ -24,11 +24,13 @@ _HOLDS = {False: "the whole model", True: "a part of the model"}
 class Placement(NamedTuple):
     """How a training with Adam, in numbers of 4 bytes, lies on GPUs.
 
-    Counts of parameters, samples of a batch and of a micro-batch; `sample` is the bytes
-    of activations that one leaves, `capacity` those of a GPU.
+    Counts of parameters, in all and of the largest tensor, samples of a batch and of a
+    micro-batch; `sample` is the bytes of activations that one leaves, `capacity` those
+    of a GPU.
     """
 
     parameters: float
+    largest: float
     sample: float
     batch: int
     capacity: float
@@ -58,10 +60,17 @@ class Placement(NamedTuple):
         return math.ceil(self.batch / self.copies / self.at_once)
 
     @property
+    def added(self) -> float:
+        """Return bytes of the largest gradient while it is added to the one there."""
+        share = self.parameters / self.parts
+        return 4 * min(self.largest, share) if self.turns > 1 else 0
+
+    @property
     def gradients(self) -> float:
         """Return bytes of gradients on a GPU, with their copies in DDP's buckets."""
         # so by default: with gradient_as_bucket_view=True they lie in the buckets alone
-        return 4 * self.parameters / self.parts * (2 if self.copies > 1 else 1)
+        kept = 4 * self.parameters / self.parts * (2 if self.copies > 1 else 1)
+        return kept + self.added
 
     @property
     def held(self) -> dict:
@@ -73,20 +82,22 @@ class Placement(NamedTuple):
         return dict(zip(KINDS, counts))
 
 
-def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
+def memory_bars(parameters, *, sample, batch, capacity, largest=1) -> Scene:
     """Draw the four kinds of memory on each GPU, in bars, against its capacity.
 
     A model of so many `parameters` learns with Adam: 4 bytes for each, 4 for its
     gradient, 8 for two means; ranks that share the batch have each gradient in a bucket
-    of DDP, too. A `sample` leaves so many bytes of activations, and one
-    micro-batch is alive at a time, in a split model, too; `batch` is counted in
-    samples, `capacity` in bytes of a GPU. Sliders say how many GPUs share the batch or
-    the model evenly, how many samples go through it at once, and whether each rank
-    keeps a part of the optimizer's state.
+    of DDP, too. From the second micro-batch on, a new gradient lies beside the one to
+    which it is added: that of the `largest` tensor, counted in numbers. A `sample`
+    leaves so many bytes of activations, and one micro-batch is alive at a time, in a
+    split model, too; `batch` is counted in samples, `capacity` in bytes of a GPU.
+    Sliders say how many GPUs share the batch or the model evenly, how many samples go
+    through it at once, and whether each rank keeps a part of the optimizer's state.
 
     Errors: `UsageError` for numbers that are less than 1, or that are absurd.
     """
-    for name, value in (("parameters", parameters), ("sample", sample)):
+    numbers = {"parameters": parameters, "sample": sample, "largest": largest}
+    for name, value in numbers.items():
         real_number(name, value, least=1)
     whole_numbers("batch", batch, most=10**18)
     real_number("capacity", capacity, least=1)
@@ -98,7 +109,7 @@ def memory_bars(parameters, *, sample, batch, capacity) -> Scene:
     }
 
     def placement(values):
-        return Placement(parameters, sample, batch, capacity, *values)
+        return Placement(parameters, largest, sample, batch, capacity, *values)
 
     plans = map(placement, itertools.product(*switches.values()))
     most = max(sum(plan.held.values()) for plan in plans)
@@ -126,7 +137,8 @@ def _state(placement):
     yield f"Parameters, 4 bytes each: {size(held['parameters'])} on {where}."
     buckets = ", and DDP's buckets, as much again" if placement.copies > 1 else ""
     gradients = size(held["gradients"])
-    yield f"Gradients, 4 bytes for each parameter{buckets}: {gradients} more."
+    new = ", and a new one before it is added" if placement.turns > 1 else ""
+    yield f"Gradients, 4 bytes for each parameter{buckets}{new}: {gradients} more."
     shared = _sharing(placement)
     state = size(held["optimizer state"])
     yield f"Adam, 8 bytes for each parameter{shared}: {state}."
