@@ -26,9 +26,10 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, thing):
         """Return how `thing` is made; a module is imported by its name."""
-        special = _is_module(thing) and type(thing) is not types.ModuleType
-        if special and sys.modules.get(thing.__name__) is thing:
-            return importlib.import_module, (thing.__name__,)
+        if _is_module(thing) and type(thing) is not types.ModuleType:
+            name = thing.__name__
+            if sys.modules.get(name) is thing:
+                return importlib.import_module, (name,)
         return super().reducer_override(thing)
 
 
