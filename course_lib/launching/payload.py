@@ -26,15 +26,11 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, thing):
         """Return how `thing` is made; a module is imported by its name."""
-        if _is_module(thing) and type(thing) is not types.ModuleType:
+        if isinstance(thing, types.ModuleType) and type(thing) is not types.ModuleType:
             name = thing.__name__
             if sys.modules.get(name) is thing:
                 return importlib.import_module, (name,)
         return super().reducer_override(thing)
-
-
-def _is_module(thing):
-    return isinstance(thing, types.ModuleType)
 
 
 _PICKLING = types.SimpleNamespace(__name__=__name__, Pickler=_Pickler)
@@ -88,9 +84,7 @@ class _CallPickler(_Pickler):
     def reducer_override(self, thing):
         """Return how `thing` is made; a class or function by value gets its name."""
         reduced = super().reducer_override(thing)
-        if reduced is NotImplemented or _is_module(thing):
-            return reduced
-        if self._names.get(thing.__name__) is not thing:
+        if reduced is NotImplemented or self._names.get(thing.__name__) is not thing:
             return reduced
         make, arguments, *rest = reduced
         return _define, (thing.__name__, make, arguments), *rest
@@ -146,7 +140,7 @@ def _used(fn, functions):
         return None
     within = {n: fn.__globals__[n] for n in _names(fn.__code__) & {*fn.__globals__}}
     for name, value in {**within, **variables.nonlocals}.items():
-        if _is_module(value) or travels(value):
+        if isinstance(value, types.ModuleType) or travels(value):
             continue
         if isinstance(value, types.FunctionType):
             if value not in functions and (culprit := _used(value, functions)):
