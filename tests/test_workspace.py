@@ -273,6 +273,40 @@ def test_outputs_stay_as_long_as_the_course_does_not_change(disk, bases):
     assert disk[LESSON] == before
 
 
+# a lesson that the learner ran; what the course hands out later; cells with outputs
+RUN_LESSON = notebook(*(cell(n, n, "given") for n in "abc"), cell("text", "text"))
+NEXT = {
+    "a text": (edited(RUN_LESSON, text="new text"), ["a", "b", "c"]),
+    "a tag": (
+        notebook(*({**c, "metadata": {"tags": ["t"]}} for c in RUN_LESSON["cells"])),
+        ["a", "b", "c"],
+    ),
+    "an id": (
+        notebook(*({**c, "id": f"new-{c['id']}"} for c in RUN_LESSON["cells"])),
+        ["new-a", "new-b", "new-c"],
+    ),
+    "the code of a cell": (edited(RUN_LESSON, b="new"), ["a"]),
+    "a new cell": (notebook(cell("0", "0", "given"), *RUN_LESSON["cells"]), []),
+    "a cell less": (notebook(*RUN_LESSON["cells"][1:]), []),
+}
+
+
+@pytest.mark.parametrize(("new", "expected"), NEXT.values(), ids=list(NEXT))
+def test_what_a_lesson_showed_stays_above_the_first_code_that_is_new(
+    disk, new, expected
+):
+    course = {LESSON: original(RUN_LESSON)}
+    bases = disk.update_from(course, {}).bases
+    disk[LESSON] = data(ran(json.loads(disk[LESSON])))
+    plan = disk.update_from({LESSON: original(shown(new))}, bases)
+    assert kinds(plan) == [("updated", LESSON)]
+    cells = json.loads(disk[LESSON])["cells"]
+    code = [one for one in cells if one["cell_type"] == "code"]
+    assert [one["id"] for one in code if one["outputs"]] == expected
+    assert all(one["execution_count"] for one in code if one["outputs"])
+    assert disk.update_from({LESSON: original(shown(new))}, plan.bases).steps == []
+
+
 def test_a_tag_that_the_course_adds_comes_too(disk, bases):
     tagged = cell("a", "a", "given") | {"metadata": {"tags": ["raises-exception"]}}
     plan = disk.update_from({**FIRST, LESSON: original(notebook(tagged))}, bases)

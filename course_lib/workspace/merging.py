@@ -4,6 +4,7 @@ The course's order holds. An answer that the learner changed stays theirs; of ot
 cells that both changed the course's comes, and the learner's stands below it.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from course_lib.workspace.cell import free_id
@@ -36,6 +37,18 @@ def merge_versions(course: dict, base: Mapping[str, str], learner: dict) -> dict
     kernel = {key: theirs[key] for key in _KERNEL if key in theirs}
     merged = {**course, "metadata": {**theirs, **given, **kernel}}
     return {**merged, "cells": list(versions.cells())}
+
+
+def with_outputs(course: dict, learner: dict) -> dict:
+    """Return the course's notebook with what the learner's cells showed.
+
+    Outputs stay above the first cell of code that differs: those below may come of it.
+    """
+    ran = (cell for cell in cells(learner) if cell.is_code and cell.plain)
+    code = (cell for cell in cells(course) if cell.is_code and cell.plain)
+    pairs = itertools.takewhile(_is_same_code, zip(code, ran))
+    shown = {id(original.raw): _with_outputs(original, own) for original, own in pairs}
+    return {**course, "cells": [shown.get(id(raw), raw) for raw in course["cells"]]}
 
 
 class _Versions:
@@ -142,6 +155,11 @@ class _Versions:
 
 def _is_answer(cell):
     return cell.grader.get("solution") is True
+
+
+def _is_same_code(pair):
+    original, theirs = pair
+    return original.source == theirs.source
 
 
 def _with_outputs(original, theirs):

@@ -124,7 +124,8 @@ class Update:
         elif file.is_merged:
             self._merge(file, base, theirs)
         elif words == base.words:
-            self._add("write", file.path, data=file.handed, kind="updated")
+            data = file.shown_as(theirs)
+            self._add("write", file.path, data=data, kind="updated")
         elif words != file.words:
             self.bases[file.path] = Base(base.words, file.version)
             self._put_beside(file)
@@ -173,11 +174,18 @@ class _Handout:
         self.version = notebooks.version(self.handed, self.notebook)
         self.words = notebooks.words(self.handed, self.notebook)
         top = path.partition("/")[0]
-        if self.notebook and top in _CLEARED:
+        self.is_cleared = bool(self.notebook and top in _CLEARED)
+        if self.is_cleared:
             self.notebook = notebooks.clear(self.notebook)
             self.handed = notebooks.dump(self.notebook)
         can_merge = self.notebook and merging.has_ids(self.notebook)
         self.is_merged = bool(can_merge and top == "exercises")
+
+    def shown_as(self, theirs):
+        """Return its bytes with the outputs of a learner who ran an older version."""
+        if not (theirs and self.is_cleared):
+            return self.handed
+        return notebooks.dump(merging.with_outputs(self.notebook, theirs))
 
     @cached_property
     def base(self):
