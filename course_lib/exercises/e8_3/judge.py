@@ -1,6 +1,8 @@
 """Exercise 8.3, decided: a training that goes on after a rank was killed."""
 
+import os
 import random
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,20 +13,27 @@ from torch.nn.functional import cross_entropy
 from course_lib.exercises import baseline
 from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.compare import refuse_weights
+from course_lib.exercises.e8_3.observe import EVERY
 from course_lib.exercises.exercise import Case
+from course_lib.exercises.file_states import kept
 from course_lib.exercises.texts import Texts
+from course_lib.text import many
 
 _TEXTS = Texts("8.3")
-_EVERY = 5  # steps from one checkpoint to the next
+_STEPS = 11  # of the training whose folder is looked at in each moment
+_MOMENTS = 40
 _SHARE = 32  # samples of a rank in a step
 _KILLS = ("SIGKILL", "SIGXFSZ")
 # what loading half a file raises
 _HALF = ("EOFError", "UnpicklingError", "BadZipFile", "JSONDecode", "PytorchStream")
+# what making or moving raises where a file or a folder is already
+_IN_THE_WAY = ("FileExistsError", "Directory not empty")
 
 
 def cases(seed: int) -> Iterator[Case]:
     """Yield launches with a folder: killed in two steps; as files change; in two saves.
 
+    Then one rank alone goes on from each state that the folder has had while it saved.
     Expected are the weights of one process, and how many steps are left at most.
     """
     numbers = random.Random(seed)
@@ -42,30 +51,52 @@ def cases(seed: int) -> Iterator[Case]:
             given["killed"] = words.format(at)
             folder.mkdir()
             weights = _weights(given, ranks)
-            for kill, killed, done in launches(ranks, at):
-                expected = {"weights": weights, "done": done}
+            for number, (kill, killed, done) in enumerate(launches(ranks, at)):
+                expected = {"weights": weights, "done": done, "first": not number}
                 case = given | {"kill": kill, "ranks": killed}
                 yield Case(case, ranks, expected=expected)
+        yield from _in_each_state(given, Path(parent))
+
+
+def _in_each_state(given, parent):
+    """Launches of one rank: one that notes its folder, one from each state of that.
+
+    A kill in that moment leaves what the folder holds then, whatever wrote it.
+    """
+    folder, record = parent / "states", parent / "record" / "moments.json"
+    given |= {"steps": _STEPS, "folder": str(folder), "kill": {}, "ranks": []}
+    given["killed"] = "in each moment of two saves"
+    weights = _weights(given, 1)
+    record.parent.mkdir()
+    folder.mkdir()
+    expected = {"weights": weights, "done": 0, "first": True}
+    yield Case(given | {"record": str(record)}, 1, expected=expected)
+    for moment in kept(record)[:_MOMENTS]:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        expected = {"weights": weights, "done": moment.done, "first": False}
+        where = {"path": moment.path, "part": moment.part}
+        yield Case(given | {"state": moment.state} | where, 1, expected=expected)
 
 
 def _in_steps(ranks, at):
     """The faults of each launch, in which ranks, and how many steps are saved."""
-    saved = (at - 1) // _EVERY * _EVERY
+    saved = (at - 1) // EVERY * EVERY
     yield {"at": at}, [ranks - 1], 0
     # so that of two files in turn each is once the newer one
-    yield {"at": _EVERY + 1}, [0], saved
-    yield {}, [], saved + _EVERY
+    yield {"at": EVERY + 1}, [0], saved
+    yield {}, [], saved + EVERY
 
 
 def _between_files(ranks, at):
     yield {"moving": at}, [0], 0
-    yield {}, [], at - _EVERY
+    yield {}, [], at - EVERY
 
 
 def _in_saves(ranks, at):
     yield {"saving": at}, [0], 0
-    yield {"saving": _EVERY}, list(range(ranks)), at - _EVERY
-    yield {}, [], at - _EVERY
+    yield {"saving": EVERY}, list(range(ranks)), at - EVERY
+    yield {}, [], at - EVERY
 
 
 _FAULTS = (
@@ -93,12 +124,15 @@ def judge(case: Case, seen) -> str:
     """Compare how many steps it took, the weights, then what was saved and when."""
     steps, done = case.given["steps"], case.expected["done"]
     passes = [one["passes"] for one in seen]
+    _refuse_elsewhere(case, seen, min(passes))
     most = steps - done
     facts = [("too many steps", passes, most, 0, most)]
     if wrong := _TEXTS.differing(facts, steps=steps, done=done):
         files = max(len(one["files"]) for one in seen)
         wrong.clue = {"passes": passes, "saves": _saves(seen), "files": files}
-        if "file" in case.given["killed"]:
+        if "part" in case.given:
+            wrong.hint = _moment(case)
+        elif "file" in case.given["killed"]:
             wrong.hint = _TEXTS.hint("between files")
         elif "saved" in case.given["killed"]:
             wrong.hint = _TEXTS.hint("in a save")
@@ -112,6 +146,20 @@ def judge(case: Case, seen) -> str:
     return _words(case)
 
 
+def _refuse_elsewhere(case, seen, passes):
+    """Refuse who takes fewer steps than all, with an empty folder."""
+    steps = case.given["steps"]
+    empty = "state" not in case.given and not any(one["found"] for one in seen)
+    if empty and passes < steps:
+        raise _TEXTS.wrong("elsewhere", clue={"passes": passes}, found=passes, of=steps)
+
+
+def _moment(case):
+    """The hint about what the folder held when one rank alone was started again."""
+    name = os.path.basename(case.given["path"])
+    return _TEXTS.hint(case.given["part"], name=name)
+
+
 def _saves(seen):
     """After how many steps since the start some rank has saved."""
     return sorted({passes for one in seen for passes in one["saves"]})
@@ -122,7 +170,7 @@ def _refuse_saves(seen, steps):
     for rank, one in enumerate(seen):
         first = steps - one["passes"]
         for step in (first + passes for passes in one["saves"] if passes):
-            if step % _EVERY and step != steps:
+            if step % EVERY and step != steps:
                 where = {"rank": rank, "ranks": len(seen), "step": step}
                 raise _TEXTS.wrong("saved often", clue={"saves": one["saves"]}, **where)
     names = [name for one in seen for name in one["files"]]
@@ -132,7 +180,7 @@ def _refuse_saves(seen, steps):
 
 
 def _words(case):
-    return f"{case.world_size} ranks killed {case.given['killed']}"
+    return f"{many(case.world_size, 'rank')} killed {case.given['killed']}"
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -142,11 +190,16 @@ def failed(case: Case, wrong: Failed) -> str:
     if error.kind == "killed" and signals and error.rank in case.given["ranks"]:
         return _words(case)
     signs = {
+        "left over": any(name in said for name in _IN_THE_WAY),
         "half written": any(name in said for name in _HALF),
         "one file": "->" in said.partition("\n")[0],  # a name that is moved
-        "no file": error.kind == "FileNotFoundError",
+        "no file": error.kind == "FileNotFoundError" and case.expected["first"],
+        "file missing": error.kind == "FileNotFoundError",
         "other steps": error.kind in (*STUCK, "lost"),
     }
-    if name := next(filter(signs.get, signs), None):
+    name = next(filter(signs.get, signs), None)
+    if "part" in case.given and name != "left over":
+        wrong.hint = _moment(case)
+    elif name:
         wrong.hint = _TEXTS.hint(name)
     raise wrong

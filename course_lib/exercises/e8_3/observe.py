@@ -4,30 +4,44 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from course_lib.exercises import baseline
 from course_lib.exercises.counted_work import Work
+from course_lib.exercises.file_states import States, keep, restore
 from course_lib.exercises.values import plain
 from course_lib.system.patching import patch
 
+EVERY = 5  # steps from one checkpoint to the next
 # bytes of a file at which a rank is killed; the weights alone have more
 _LARGEST = 2000
 
 
 def observe(rank, world_size, answer, given):
     """Return what a training gives, its steps, and after which files were written."""
-    model, folder = baseline.network(given["seed"]), given["folder"]
+    model, folder = baseline.network(given["seed"]), Path(given["folder"])
+    found = len(os.listdir(folder))
+    if "state" in given:
+        restore(folder, given["state"])
     kill = given["kill"] if rank in given["ranks"] else {}
-    with _Faults(model, **kill) as faults, _writes(folder, faults) as writes:
-        weights = answer(rank, world_size, model, given["data"], given["steps"], folder)
+    states = States(folder) if "record" in given else None
+    faults = _Faults(model, states, **kill)
+    with faults, _writes(folder, faults) as writes:
+        weights = answer(
+            rank, world_size, model, given["data"], given["steps"], str(folder)
+        )
+    if states:
+        faults.look()
+        keep(states.close(), Path(given["record"]))
     return {
         "returned": plain(weights),
         "passes": len(faults.passes),
         "saves": [passes for passes, _ in writes],
         "files": sorted({name for _, name in writes}),
+        "found": found,
         "left": not dist.is_initialized(),
     }
 
@@ -37,18 +51,39 @@ class _Faults(Work):
 
     The second is left to the system: a file may not grow over some size (man 2
     setrlimit). So half a file is there, however it is written. After step `moving` the
-    rank is killed as soon as it has removed or renamed a file.
+    rank is killed as soon as it has removed or renamed a file. With `states` nothing is
+    killed: they take in what a kill would leave, in each moment.
     """
 
-    def __init__(self, model, at=0, saving=0, moving=0):
+    def __init__(self, model, states=None, at=0, saving=0, moving=0):
         super().__init__(model)
-        self.at, self.saving, self.moving = at, saving, moving
+        self.states, self.at = states, at
+        self.saving, self.moving = saving, moving
+
+    def look(self, *, step_begins=False):
+        """Note the states of the folder, and how many steps a restart may not repeat.
+
+        A save is over when the next step begins.
+        """
+        if self.states:
+            steps = len(self.passes) - step_begins
+            during = max(steps - 1, 0) // EVERY * EVERY
+            after = steps // EVERY * EVERY if step_begins else during
+            self.states.look(during, after)
 
     def move(self, original, *args, **kwargs):
         """Remove or rename a file, and perhaps be killed."""
+        self.look()
         original(*args, **kwargs)
+        self.look()
         if 0 < self.moving <= len(self.passes):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def make_folder(self, original, path, *args, **kwargs):
+        """Make a folder, and hear of what changes in it."""
+        original(path, *args, **kwargs)
+        if self.states:
+            self.states.watch(path)
 
     def __exit__(self, *error):
         super().__exit__(*error)
@@ -58,9 +93,12 @@ class _Faults(Work):
     def note_pass(self, packet, args):
         passes = len(self.passes)
         super().note_pass(packet, args)
-        if passes < len(self.passes) == self.at:
+        if passes == len(self.passes):
+            return
+        self.look(step_begins=True)
+        if len(self.passes) == self.at:
             os.kill(os.getpid(), signal.SIGKILL)
-        if passes < len(self.passes) == self.saving:
+        if len(self.passes) == self.saving:
             _limit(_LARGEST)
 
 
@@ -76,12 +114,15 @@ def _limit(size):
 
 @contextlib.contextmanager
 def _writes(folder, faults):
-    """After how many passes which file of a folder was opened for writing."""
-    writes = []
+    """After how many passes which file in a folder was opened for writing."""
+    writes, whole = [], Path(os.path.abspath(folder))
 
     def note(path):
-        if not isinstance(path, int) and str(path).startswith(folder):
-            writes.append((len(faults.passes), os.path.basename(path)))
+        if not isinstance(path, int):
+            path = Path(os.path.abspath(os.fsdecode(path)))
+            if whole in path.parents:
+                faults.look()
+                writes.append((len(faults.passes), str(path.relative_to(whole))))
 
     def heard(event, args):
         if event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR):
@@ -97,4 +138,5 @@ def _writes(folder, faults):
         patch(stack, (torch, "save"), save)
         for name in ("remove", "unlink", "rename", "replace"):
             patch(stack, (os, name), faults.move)
+        patch(stack, (os, "mkdir"), faults.make_folder)
         yield writes
