@@ -1,0 +1,5 @@
+# run by: ranks
+# says: Default process group has not been initialized
+import torch.distributed as dist
+
+dist.get_rank()
