@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from course_lib.errors import LaunchError
 from course_lib.exercises.exercise import Wrong
+from course_lib.exercises.values import plain
 from course_lib.stacks import is_learners
 from course_lib.text import short
 from course_lib.tracing.events import Trace
@@ -69,8 +70,9 @@ def state_of(value):
     """Return a state dict, or a module's, as CPU tensors; else what it is instead."""
     if isinstance(value, torch.nn.Module):
         value = value.state_dict()
+    value = plain(value)
     if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
-        return {name: tensor.detach().cpu().clone() for name, tensor in value.items()}
+        return value
     return short(value)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.accelerators.memory_by_kind import tensors_in
 from course_lib.tracing.events import Trace
 
 
@@ -14,12 +13,10 @@ from course_lib.tracing.events import Trace
 class Run:
     """One call that was watched: what came back, and what it cost.
 
-    `places` names the devices on which the tensors of the `result` lie. Bytes by device
-    name: held `before` the call, and at its `peak`.
+    Bytes by device name: held `before` the call, and at its `peak`.
     """
 
     result: object
-    places: tuple[str, ...]
     before: dict[str, int]
     peak: dict[str, int]
     trace: Trace
@@ -61,7 +58,6 @@ def watch(call: Callable, devs: Sequence[torch.device]) -> Run:
         result = call()
     return Run(
         result,
-        tuple(sorted({str(tensor.device) for tensor in tensors_in(result)})),
         before,
         {str(device): gpu.max_memory_allocated(device) for device in devs},
         recorded,

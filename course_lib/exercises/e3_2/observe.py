@@ -35,11 +35,12 @@ def observe(rank, world_size, answer, given):
     def named(tensors):
         return state_of(dict(zip(names, tensors)))
 
-    replicas = returned if isinstance(returned, list | tuple) else []
+    told = plain(returned)  # of a list that is too long it is none
+    replicas = returned if isinstance(told, list | tuple) else []
     modules = [one for one in replicas if isinstance(one, nn.Module)]
     return cost | {
         "devices": tuple(map(str, devs)),
-        "returned": plain(returned),
+        "returned": told,
         "replicas": {place_of(one): named(one.parameters()) for one in modules},
         "steps": [
             {"device": str(w[0].device), "weights": named(w), "gradient": named(g)}
