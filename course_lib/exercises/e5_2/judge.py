@@ -6,6 +6,7 @@ that known mistakes are found.
 
 import random
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 
 from course_lib.exercises import baseline
@@ -16,6 +17,7 @@ from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 
 _TEXTS = Texts("5.2")
+_TELLING = 10  # gradients that tell whether they are all of private copies
 _NEAR = 0.2  # of a factor; a lost update has none, and one that counts twice 2
 
 
@@ -25,7 +27,7 @@ def cases(seed: int) -> Iterator[Case]:
     if seed:
         numbers = random.Random(seed)
         last = numbers.choice((5, 14, 25)) + BATCH * numbers.randint(4, 9)
-        sizes = ((numbers.choice((2, 6)), 320), (4, last))
+        sizes = ((numbers.choice((2, 6)), 480), (4, last))
     for processes, count in sizes:
         expected = [min(BATCH, count - first) for first in range(0, count, BATCH)]
         given = {"data": baseline.samples(count), "processes": processes}
@@ -101,6 +103,20 @@ def _judge_updates(rank, total):
         raise _TEXTS.wrong("lost", clue=clue, total=total, lost=max(lost, 1))
     if names := rank["unchanged"]:
         raise _TEXTS.wrong("unchanged", unchanged=len(names), parameter=names[0])
+    _judge_copies(rank, total)
+
+
+def _judge_copies(rank, total):
+    """Whether each update was written to memory that all share, and of what weights."""
+    writers = Counter(place for row in rank["memory"] for place in set(row))
+    direct = sum(writers[place] > 1 for row in rank["memory"] for place in row)
+    if direct < total:
+        clue = {"direct": direct / total}
+        raise _TEXTS.wrong("late", clue=clue, total=total, direct=direct)
+    late, apart = sum(rank["late"][1:]), sum(rank["apart"][1:])
+    # of a copy that is read anew for each, some are apart: others write meanwhile
+    if late >= _TELLING and apart == late:
+        raise _TEXTS.wrong("apart", total=total)
 
 
 def _off(factor):

@@ -41,6 +41,8 @@ class Trainers(Family):
     steps: numpy.ndarray
     threads: numpy.ndarray
     private: numpy.ndarray
+    late: numpy.ndarray  # gradients after the updates before which it was held
+    apart: numpy.ndarray  # of these, those of other weights than are updated
     beside: numpy.ndarray  # writes to shared tensors that are no weights
 
 
@@ -103,13 +105,15 @@ class _Updates(Writes):
         super().__init__(family)
         self.model, self.lock, self.threads = model, FORK.Lock(), _THREADS
         self.shape = self.weights().shape
-        self.labels, self.used = data[1], 0
+        self.labels, self.used, self.apart = data[1], 0, False
+        self.target = self.weights()
         self.logits = self.slope = torch.empty(0)
         self.known = {key: n for n, key in enumerate(_keys(data[0].flatten(1)), 1)}
         size = self.weights().numel()
         steps = MOST, LONGEST
         self.gradients = shared(*steps, size, kind=numpy.float32)
         self.samples = shared(*steps, len(self.labels))  # from 1; 0 is none
+        self.memory = shared(*steps)  # that each of its writes changed
         self.off = shared(MOST, kind=numpy.float64)
 
     def weights(self) -> nn.Parameter:
@@ -128,15 +132,29 @@ class _Updates(Writes):
         if target.data_ptr() not in (self.used, self.weights().data_ptr()):
             self.family.note("beside")  # gradients, most likely
             return
+        own, self.target = self.family.own, target.detach()
+        place = min(self.family.writes[own], LONGEST - 1)
+        self.memory[own, place] = _memory(target.data_ptr())
         self.family.note_write("writes")
-        if self.family.own and self.family.writes[self.family.own] <= _HELD:
+        if own and self.family.writes[own] <= _HELD:
             self.family.hold(AT_WRITE)
+
+    def _is_updated(self, weights):
+        """True for weights that have the numbers of those that get the updates.
+
+        A process may compute with a copy, if it reads the others' updates before.
+        """
+        if weights.data_ptr() == self.target.data_ptr():
+            return True
+        with self.lock:
+            return torch.equal(weights.detach(), self.target)
 
     def compute(self, operator, args, kwargs):
         result, packet = operator(*args, **kwargs), operator.overloadpacket
         if packet is ops.aten.addmm:
             if args[2].shape == self.shape[::-1]:
                 self.used = args[2].data_ptr()
+                self.apart = not self._is_updated(args[2].T)
             elif result.shape[1] == _CLASSES:
                 self.logits = result.detach().clone()
         elif packet is ops.aten.mm:
@@ -163,6 +181,9 @@ class _Updates(Writes):
         self.samples[own, step, : len(found)] = found[: len(self.labels)]
         self.off[own] = max(self.off[own], self._off(torch.tensor(found) - 1))
         family.note("gradients")
+        if family.writes[own] > _HELD:
+            family.note("late")
+            family.apart[own] += self.apart
         family.threads[own] = max(family.threads[own], self.threads)
         family.private[own] += not self.weights().is_shared()
         family.locked[own] += family.locking()
@@ -193,6 +214,9 @@ class _Updates(Writes):
         return {
             "samples": [[row[row > 0].tolist() for row in part] for part in samples],
             "off": self.off.tolist(),
+            "memory": [
+                row[row > 0].tolist() for row in self.memory[self.family.born()]
+            ],
             "shared": self.weights().is_shared(),
             "unchanged": [name for old, (name, p) in pairs if torch.equal(old, p)],
             "arrived": self.arrived(earlier, max(before, key=torch.Tensor.numel)),
@@ -213,6 +237,18 @@ class _Updates(Writes):
         rest = change - (matrix @ solved).flatten()
         share = (rest.norm() / change.norm().clamp(min=1e-30)).item()
         return {"factors": solved.flatten().tolist(), "rest": share}
+
+
+@functools.cache
+def _memory(start):
+    """A number for the memory at an address, the same wherever a process has it."""
+    with open("/proc/self/maps") as file:
+        for line in file:
+            span, _, offset, _, inode, *_ = line.split()
+            first, last = (int(end, 16) for end in span.split("-"))
+            if first <= start < last:
+                return (int(inode) << 31) + int(offset, 16) + start - first
+    return 0
 
 
 def _keys(images):
