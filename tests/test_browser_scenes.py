@@ -180,6 +180,40 @@ def test_what_a_key_reads_stays_when_a_mouse_leaves_it(exported):
     assert tip.inner_text() == ""
 
 
+# reads all that there is to read, key by key: what of it is out of view then
+_UNSEEN = """scene => {
+    const [frame, svg] = [".frame", "svg"].map(name => scene.querySelector(name))
+    const press = key => svg.dispatchEvent(new KeyboardEvent("keydown", { key }))
+    const unseen = new Set()
+    let last = null
+    for (;;) {
+        press("ArrowDown")
+        const read = scene.querySelector("[data-read]")
+        if (read === last) return [...unseen]
+        last = read
+        const [inner, outer] = [read, frame].map(one => one.getBoundingClientRect())
+        const middle = (inner.left + inner.right) / 2
+        if (middle < outer.left || middle > outer.right)
+            unseen.add(scene.querySelector(".tip").textContent)
+    }
+}"""
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_where_a_page_is_too_narrow_a_scene_says_so_and_shows_what_is_read(
+    name, exported
+):
+    scene = exported.locator(".scene").nth([*SCENES].index(name))
+    wide, told = exported.viewport_size, scene.locator(".cut")
+    assert told.is_hidden()
+    try:
+        exported.set_viewport_size({"width": 400, "height": 900})
+        assert told.is_visible() and "scroll it sideways" in told.inner_text()
+        assert scene.evaluate(_UNSEEN) == []
+    finally:
+        exported.set_viewport_size(wide)
+
+
 TIMELINES = [name for name in SCENES if '"axis":{' in SCENES[name]]
 
 

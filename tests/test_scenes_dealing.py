@@ -1,10 +1,13 @@
 """The scene that deals samples, against torch's own sampler."""
 
+from itertools import pairwise
+
 import pytest
 from torch.utils.data import DistributedSampler
 
 from course_lib import scenes
 from course_lib.errors import UsageError
+from course_lib.scenes.items import fitting
 
 
 def hands(moment, ranks):
@@ -76,6 +79,22 @@ def test_what_cannot_be_dealt_is_a_sentence(bad):
     [name] = bad
     with pytest.raises(UsageError, match=f"{name} cannot be .*: expected"):
         scenes.dealing(**{"samples": 4, "ranks": 2} | bad)
+
+
+@pytest.mark.parametrize(("samples", "ranks"), [(30, 3), (32, 2), (21, 1), (22, 16)])
+def test_numbers_have_room_on_their_cards_and_cards_do_not_touch(samples, ranks):
+    for moment in scenes.dealing(samples=samples, ranks=ranks).moments:
+        cards = [i for i in moment.items if i.id.startswith(("card", "again"))]
+        assert all(fitting(card.text, card.w) for card in cards)
+        assert all(card.x + card.w <= 640 for card in cards)
+        for one, other in pairwise(sorted(cards, key=lambda card: (card.y, card.x))):
+            assert one.y < other.y or one.x + one.w < other.x - 3.9
+
+
+def test_more_samples_than_a_row_has_room_for_are_a_sentence():
+    sentence = "22 samples cannot be dealt to 1 rank: the row of a rank has room for 21"
+    with pytest.raises(UsageError, match=sentence):
+        scenes.dealing(samples=[8, 22], ranks=[2, 1])
 
 
 def test_a_slider_needs_a_value():

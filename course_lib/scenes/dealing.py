@@ -1,15 +1,20 @@
 """How a sampler deals samples to ranks, card by card."""
 
+import functools
+import math
+
 from torch.utils.data import DistributedSampler
 
+from course_lib.errors import UsageError
 from course_lib.scenes.arguments import switches, whole_numbers
 from course_lib.scenes.items import Item, Moment, label
 from course_lib.scenes.scene import WIDTH, Scene, varied
 from course_lib.text import many
 
 _CARD, _GAP = 30, 4  # of 640, the width of a figure
-_LEFT, _TOP = 70, 62
+_LEFT, _TOP = 70, 28
 _MOST_SAMPLES, _MOST_RANKS = 32, 16  # with two digits on a card
+_MOST_ABREAST = (WIDTH - _LEFT) // (22 + _GAP)  # cards on which two digits have room
 
 
 def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
@@ -19,7 +24,8 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
     `dealing(samples=10, ranks=[4, 2, 3], drop_last=[False, True])`. What is dealt a
     second time, to fill up, has a dashed outline. Seed 0, epoch 0.
 
-    Errors: `UsageError` for what is no such value, or an empty list.
+    Errors: `UsageError` for what is no such value, an empty list, or more samples for
+    a rank than its row has room for.
     """
     options: dict[str, list] = {
         "samples": whole_numbers("samples", samples, most=_MOST_SAMPLES),
@@ -27,17 +33,25 @@ def dealing(*, samples=10, ranks=4, shuffle=False, drop_last=False) -> Scene:
         "shuffle": switches("shuffle", shuffle),
         "drop_last": switches("drop_last", drop_last),
     }
+    most, fewest = max(options["samples"], default=1), min(options["ranks"], default=1)
+    if math.ceil(most / fewest) > _MOST_ABREAST:
+        raise UsageError(
+            f"{many(most, 'sample')} cannot be dealt to {many(fewest, 'rank')}: "
+            f"the row of a rank has room for {_MOST_ABREAST}. Take more ranks"
+        )
+    lines = math.ceil(most / _MOST_ABREAST)
     seed = ", seed 0, epoch 0" if any(options["shuffle"]) else ""
     return varied(
-        _moments,
+        functools.partial(_moments, lines),
         options,
-        height=_row(max(options["ranks"], default=1)) + 8,
+        height=_row(max(options["ranks"], default=1), lines) + 8,
         source=f"computed by torch's DistributedSampler{seed}",
         seconds=0.4,
     )
 
 
-def _moments(*, samples, ranks, shuffle, drop_last):
+def _moments(lines, *, samples, ranks, shuffle, drop_last):
+    """Return the moments of one deal; the samples above lie in so many lines."""
     samplers = [
         DistributedSampler(
             range(samples), ranks, rank, shuffle=shuffle, drop_last=drop_last
@@ -47,13 +61,13 @@ def _moments(*, samples, ranks, shuffle, drop_last):
     hands = [list(sampler) for sampler in samplers]
     dealt = [hand[turn] for turn in range(len(hands[0])) for hand in hands]
     order = [*dict.fromkeys(dealt), *sorted({*range(samples)} - {*dealt})]
-    moments = [Moment(_first(samples, shuffle), _items(order, [], ranks))]
+    moments = [Moment(_first(samples, shuffle), _items(order, [], ranks, lines))]
     for count in range(1, len(dealt) + 1):
         sample, rank = dealt[count - 1], (count - 1) % ranks
         again = " again, to fill up" if sample in dealt[: count - 1] else ""
         title = f"Rank {rank} gets sample {sample}{again}."
-        moments.append(Moment(title, _items(order, dealt[:count], ranks)))
-    items = _items(order, dealt, ranks)
+        moments.append(Moment(title, _items(order, dealt[:count], ranks, lines)))
+    items = _items(order, dealt, ranks, lines)
     return [*moments, Moment(_last(samples, dealt, ranks), items)]
 
 
@@ -74,20 +88,22 @@ def _last(samples, dealt, ranks):
     return f"{title}."
 
 
-def _items(order, dealt, ranks):
+def _items(order, dealt, ranks, lines):
     """Yield the rows of the ranks, cards that are dealt in them, the others above."""
-    wide = min(_CARD, (WIDTH - _LEFT) / len(order) - _GAP)
+    abreast = math.ceil(len(order) / lines)
+    wide = min(_CARD, (WIDTH - _LEFT) / abreast - _GAP)
     yield label("deck", (0, 26), "samples")
     for rank in range(ranks):
-        y = _row(rank)
+        y = _row(rank, lines)
         yield label(f"rank {rank}", (0, y + _CARD / 2), f"rank {rank}")
         yield Item(f"row {rank}", _LEFT - 6, y - 3, WIDTH - _LEFT, _CARD + 6, "box")
     for place, sample in enumerate(order):
         if sample not in dealt:
             tip = f"sample {sample}: not dealt"
-            x = _LEFT + place * (wide + _GAP)
+            line, column = divmod(place, abreast)
+            x, y = _LEFT + column * (wide + _GAP), 12 + line * (_CARD + _GAP)
             text = str(sample)
-            yield Item(f"card {sample}", x, 12, wide, _CARD, "card", text, tip)
+            yield Item(f"card {sample}", x, y, wide, _CARD, "card", text, tip)
     for number, sample in enumerate(dealt):
         turn, rank = divmod(number, ranks)
         again = sample in dealt[:number]
@@ -96,9 +112,9 @@ def _items(order, dealt, ranks):
         if again:
             name, role = f"again {number}", f"{role} again"
             tip += ", which another rank reads, too"
-        left, top = _LEFT + turn * (wide + _GAP), _row(rank)
+        left, top = _LEFT + turn * (wide + _GAP), _row(rank, lines)
         yield Item(name, left, top, wide, _CARD, role, str(sample), tip)
 
 
-def _row(rank):
-    return _TOP + rank * (_CARD + 8)
+def _row(rank, lines):
+    return _TOP + lines * (_CARD + _GAP) + rank * (_CARD + 8)

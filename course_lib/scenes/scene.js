@@ -30,12 +30,14 @@
   const longest = scene.runs.flat().map(([number]) => words[number])
     .reduce((one, other) => (other.length > one.length ? other : one));
   make(head, "div", { class: "room", "aria-hidden": "true" }, longest);
-  const picture = make(make(body, "div", { class: "frame" }), "svg", {
+  const frame = make(body, "div", { class: "frame" });
+  const picture = make(frame, "svg", {
     viewBox: `0 0 ${scene.size.join(" ")}`,
     tabindex: 0,
     role: "application",
     "aria-label": "figure: up and down read what is in it",
   });
+  make(body, "div", { class: "cut" }, "The figure goes on to the right: scroll it sideways.");
   const tip = make(body, "div", { class: "tip", "aria-live": "polite" });
   const bar = make(body, "div", { class: "bar" });
   const button = (label, press, name) => {
@@ -158,8 +160,11 @@
     usable(still, moments.length > 1);
     usable(back, moment > 0);
     usable(next, moment < moments.length - 1);
-    const line = [...now.values()].find((state) => /\bnow\b.*\btimed\b/.test(states[state].role));
-    if (line !== undefined) bring(states[line].x);
+    const line = [...now.values()].map((state) => states[state])
+      .find(({ role }) => /\bnow\b.*\btimed\b/.test(role));
+    if (!line) return;
+    bring(line.x);
+    uncover(line);
   };
   const pause = () => {
     clearInterval(timer);
@@ -232,6 +237,15 @@
     hovered = false;
     const { role, x, w } = states[shown.get(read)];
     if (/\btimed\b/.test(role)) bring(x + w / 2);
+    uncover(states[shown.get(read)]);
+  };
+  // where the page is narrower than the figure, what is read comes into view
+  const uncover = (state) => {
+    const [x, w] = place_of(state);
+    const scale = picture.getBoundingClientRect().width / scene.size[0];
+    const from = frame.scrollLeft, to = from + frame.clientWidth;
+    if (x * scale < from || (x + w) * scale > to)
+      frame.scrollLeft = (x + w / 2) * scale - frame.clientWidth / 2;
   };
   const ticks = [];
   const rule = () => {
