@@ -19,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FOLDERS = "notebooks", "exercises", "solutions"
 KINDS = ".ipynb", ".py"
+_SPAN = r"(about |some |up to )*\d+( to \d+)? ?(s|seconds?|minutes?)\b"
+ANNOUNCED = re.compile(rf"(cell|run|this|it) takes {_SPAN}|\({_SPAN}\.?\)", re.I)
 ASKED = re.compile(r'cl\.guess\(\s*"([\w-]+)"')
 
 
@@ -87,6 +89,35 @@ def test_a_lesson_can_be_read_in_its_time(lesson, request, record_property):
         record_property("summary", f"{request.node.callspec.id} {told}")
     assert not [name for name in MOST if counts[name] > MOST[name]]
     assert counts["guesses"] >= lesson_times.least_guesses(lesson)
+
+
+def test_each_lesson_has_something_to_move(lesson):
+    sources = [cell.source for cell in code_cells(lesson)]
+    assert any(re.search(r"\bcl\.explore\(|\bscenes\.\w+\(", s) for s in sources)
+
+
+def test_no_text_of_a_lesson_announces_how_many_seconds_a_cell_takes(lesson):
+    # a busy or an old machine takes many times as long: in words, a clock counts
+    texts = [cell.source for cell in lesson.cells if cell.cell_type == "markdown"]
+    assert not [text for text in texts if ANNOUNCED.search(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "announces"),
+    [
+        ("The cell takes about 30 seconds.", True),
+        ("(This takes 2 to 3 minutes.)", True),
+        ("The run takes some 10 s.", True),
+        ("(About 20 seconds.)", True),
+        ("(Some seconds.) A clock runs.", False),
+        ("After 10 minutes nccl's watchdog ends the run.", False),
+        ("**About 55 minutes. Needs no GPU.**", False),
+        ("each step stands for 20 minutes on one GPU, which takes up to 16", False),
+        ("gloo's timeout ends it, after 30 minutes", False),
+    ],
+)
+def test_what_is_an_announcement_of_seconds(text, announces):
+    assert bool(ANNOUNCED.search(text)) == announces
 
 
 def test_a_timed_guess_was_stored_as_a_quiet_machine_answers_it(lesson):
