@@ -12,6 +12,9 @@ from typing import NamedTuple
 _LINE = re.compile(r'^  File "(.*)", line (\d+),? in (.*)$', re.MULTILINE)
 
 
+_SHOWN = 3  # lines of the learner's
+
+
 class Frame(NamedTuple):
     """One line of a stack: file, line number, function."""
 
@@ -69,9 +72,18 @@ def source(frame: Frame) -> list[str]:
 
 
 def show_stack(frames: Sequence[Frame]) -> list[str]:
-    """Return the learner's last lines of a stack with source, outermost first."""
+    """Return the learner's last lines of a stack with source, outermost first.
+
+    The first of them is one of the cell's, or of the script's that was launched,
+    however deep in modules of the learner's own the others are.
+    """
     # a function that calls itself stands there once
-    latest = list(dict.fromkeys(filter(is_learners, frames)))[-3:]
+    learners = list(dict.fromkeys(filter(is_learners, frames)))
+    latest = learners[-_SHOWN:]
+    if latest and latest[0].file != learners[0].file:
+        latest = learners[1 - _SHOWN :]
+        entry = [frame for frame in learners if frame.file == learners[0].file]
+        latest.insert(0, [frame for frame in entry if frame not in latest][-1])
     lines = []
     for frame in latest:
         times = frames.count(frame)
@@ -101,7 +113,10 @@ def whereabouts(frames: Sequence[Frame]) -> str:
         return f"{frames[-1].function}, outside your code"
     linecache.checkcache(learners[-1].file)
     text = linecache.getline(learners[-1].file, learners[-1].line).strip()
-    return f"{place(learners[-1])}: {text}" if text else place(learners[-1])
+    where = f"{place(learners[-1])}: {text}" if text else place(learners[-1])
+    called = [frame for frame in learners if frame.file == learners[0].file][-1]
+    within = called.file != learners[-1].file  # a module of the learner's own
+    return f"{place(called)}, and there {where}" if within else where
 
 
 def parse_dump(text: str) -> list[list[Frame]]:

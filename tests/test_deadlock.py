@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from course_lib.launching.watchdog import explain
+from course_lib.launching.watchdog.responder import Message
 from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
 from course_lib.tracing.flight_recorder import Call
@@ -65,11 +66,65 @@ def test_different_sizes_are_a_difference_where_all_must_be_alike():
     assert "of f32[10], rank 1 calls all_reduce of f32[9]" in explain.reason(sizes)
 
 
-def test_different_sizes_are_none_where_only_the_root_passes_any():
-    sizes = [waits(0, "scatter", calls=called("scatter f32[10]"))]
-    sizes.append(waits(1, "scatter", calls=called("scatter")))
-    assert "differs" not in explain.reason(sizes)
-    assert "the same group, src or dst" in explain.reason(sizes)
+def test_another_shape_of_as_many_numbers_is_no_difference():
+    shapes = ("all_reduce f32[10]", "all_reduce f32[5, 2]")
+    states = [waits(n, "all_reduce", calls=called(s)) for n, s in enumerate(shapes)]
+    assert "differs" not in explain.reason(states)
+    assert "the same group, src or dst" in explain.reason(states)
+
+
+def test_nccl_gathers_tensors_of_different_sizes():
+    sizes = [called(f"all_gather f32[{n}]")[0] for n in (3, 4)]
+    for backend, differ in (("gloo", True), ("nccl", False)):
+        calls = [(call._replace(backend=backend),) for call in sizes]
+        states = [waits(n, "all_gather", calls=c) for n, c in enumerate(calls)]
+        assert ("differs" in explain.reason(states)) == differ
+
+
+def test_ranks_that_name_other_groups_are_told_whose():
+    states = [waits(n, "new_group", grouped=([0, 3],)) for n in (0, 3)]
+    states += [RankState(n, "returned", grouped=([1, 2],)) for n in (1, 2)]
+    assert explain.reason(states) == (
+        "Call 1 of new_group differs: ranks 0, 3 name [0, 3], ranks 1, 2 name [1, 2]."
+        " Every rank must call new_group for every group, in the same order, also for"
+        " one that it is not in."
+    )
+
+
+def message(rank, call, other, tag=0):
+    told = Message(call, other, tag, "0", "f32[4]")
+    return waits(rank, call, message=told)
+
+
+def test_messages_in_a_circle_are_followed_round_it():
+    states = [message(0, "send", 2), message(1, "recv", 0), message(2, "recv", 1)]
+    states.append(message(3, "recv", 0))  # waits, and is in no circle
+    text = explain.reason(states)
+    assert text.startswith(
+        "A circle: rank 0 waits until its message is taken by rank 2, rank 2 waits for"
+        " a message from rank 1, rank 1 waits for a message from rank 0. Each waits"
+    )
+    assert "rank 3" not in text
+
+
+def test_messages_that_differ_in_their_tag_are_no_circle():
+    states = [message(0, "send", 1, tag=5), message(1, "recv", 0, tag=6)]
+    assert explain.reason(states) == (
+        "rank 0 sends to rank 1 with tag 5, and rank 1 waits for tag 6."
+    )
+
+
+def test_messages_of_which_no_more_is_known_do_not_pair_up():
+    states = [message(0, "send", 1), message(1, "recv", 2), message(2, "recv", None)]
+    assert explain.reason(states).startswith("The sends and receives do not pair up")
+
+
+def test_a_message_sent_without_a_wait_is_named():
+    sender = waits(0, "barrier", calls=called("barrier"), unwaited=(1,))
+    text = explain.reason([sender, message(1, "recv", 0)])
+    assert text.startswith("rank 0 sent to rank 1 by isend, and did not wait for it")
+    other = explain.reason([replace(sender, unwaited=(2,)), message(1, "recv", 0)])
+    assert "nobody will send to it" in other
 
 
 def test_a_collective_that_a_rank_has_not_called_is_named():

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from course_lib.accelerators import missing
 from course_lib.errors import LaunchError
 from course_lib.launching.protocol import Record
+from course_lib.launching.watchdog import explain as explain_stall
+from course_lib.launching.watchdog import mismatch
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
 from course_lib.stacks import (
@@ -42,6 +44,7 @@ _SPENT = (
     "PytorchStreamWriter failed",
 )
 _SHARED = ("shared memory", "Bus error")
+_GLOO = "third_party/gloo"  # it names its file where sizes do not fit
 _ITSELF = "<--> [none]"  # gloo, of a pair that was never connected
 _SHM = "/dev/shm"
 _LITTLE = 1 << 20  # bytes free
@@ -114,10 +117,12 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     end = culprit(ends)
     assert end is not None, "no rank failed"
     record, stacks = end.record, running_stacks(states)
+    frames = record.frames or states[end.rank].frames  # of a rank that crashed
     gone = _gone(end, ends)
+    unlike = _unlike(end, states)
     what = _lost(end, gone, states, name=name) if gone else _what(end, name)
-    if len(states) == 1:
-        what = what.replace(_SHAPES, "")
+    if len(states) == 1 or unlike:
+        what = what.replace(_SHAPES, "").replace(f" {_SAME_CALLS}", "")
     node = f" ({end.place})" if end.place else ""
     told = {other.rank: other for other in ends if other.rank not in gone}
     others = [state for state in states if state.rank not in (end.rank, *gone)]
@@ -127,11 +132,14 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
         f"rank {end.rank} of {len(states)}{node} {what}",
         what=what,
         text=record.text,
-        lines=show_stack(record.frames),
-        folded=show_folded(record.frames),
+        lines=show_stack(frames),
+        folded=show_folded(frames),
         notes=[
             *_others(end, told, others, name=name),
+            *unlike,
+            *record.hints,
             *advice(_reason(end)),
+            *_about_frames(end, frames),
             *about_gpus,
         ],
         rank=end.rank,
@@ -142,10 +150,50 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     )
 
 
+def _unlike(end, states):
+    """Return what ranks did unlike each other, where that can end one of them."""
+    crashed = end.status == "killed" and end.code == -signal.SIGABRT
+    if not (end.is_symptom or crashed or _GLOO in _reason(end)):
+        return []
+    sentence = (
+        mismatch.unlike_groups(states)
+        or mismatch.unlike_calls(states, len(states))
+        or _dropped(end, states)
+    )
+    return sentence.replace(". ", ".\n").splitlines()
+
+
+def _dropped(end, states):
+    answer = Answer((end.record.frames,), states[end.rank].calls)
+    lost = rank_state(end.rank, answer, last=True)
+    return explain_stall.dropped_sends([lost], states)
+
+
 def _reason(end):
     """Return what the rank said of its end, for `advice`."""
     texts = [cause.text for cause in end.record.chain]
     return "\n".join([*texts, "Bus error" if end.code == -signal.SIGBUS else ""])
+
+
+def _about_frames(end, frames):
+    """Return what helps an error that its message does not tell, but its place."""
+    files = [frame.file for frame in frames]
+    if end.status == "raised" and any(file.endswith(_SHARER) for file in files):
+        return [
+            "A tensor in a queue is fetched from the process that put it there, and"
+            " that one has ended. Let it live until the tensor is taken, or put"
+            " tensor.numpy(), which travels whole."
+        ]
+    if end.code == -signal.SIGSEGV and files and files[-1].endswith(_DDP):
+        return [
+            "DistributedDataParallel over gloo crashes in some versions of PyTorch"
+            " where TORCH_DISTRIBUTED_DEBUG is DETAIL: INFO does not."
+        ]
+    return []
+
+
+_SHARER = os.path.join("multiprocessing", "resource_sharer.py")
+_DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
 
 
 def _about_gpus(end, ranks):
@@ -164,6 +212,9 @@ def _gone(end, ends):
     return returned if end.is_symptom else []
 
 
+_SAME_CALLS = "Every rank must make the same collective calls."
+
+
 def _lost(end, gone, states, *, name):
     mine = states[end.rank].num_calls
     theirs = {states[rank].num_calls for rank in gone}
@@ -172,7 +223,7 @@ def _lost(end, gone, states, *, name):
         call, after = f" in its collective call {mine}", f", after {max(theirs)}"
     return (
         f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
-        f" already{after}. Every rank must make the same collective calls."
+        f" already{after}. {_SAME_CALLS}"
     )
 
 

@@ -23,7 +23,7 @@ from course_lib.launching import failures, payload, rank_process, spec
 from course_lib.launching.console import Screen
 from course_lib.launching.protocol import Job, RankEnded, Record, Remark
 from course_lib.launching.results import Results
-from course_lib.launching.watchdog import explain
+from course_lib.launching.watchdog import explain, mismatch
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
 from course_lib.system import host, linux, processes, signals
@@ -282,6 +282,8 @@ class _Launch:
         self.screen.title = self.title
         disturbed = _disturbance(records)
         self.screen.close(f"{time.monotonic() - self.began:.2f} s{disturbed}")
+        if sentence := mismatch.unlike_groups(self.watchdog.farewells()):
+            warnings.warn(f"it went well by luck. {sentence}", stacklevel=4)
         return Results(
             [record.value for record in records],
             output=[text.whole for text in self.screen.texts],

@@ -128,7 +128,8 @@ class Record(NamedTuple):
 
     `returned`: its `value`, what it sent and recorded, the GPUs that it used, and how
     long it ran and lacked a core. `raised` or `exited`: the exception, those that it
-    came from (`chain`), its stack, when, with how many virtual GPUs. `unsendable`: the
+    came from (`chain`), its stack, when, with how many virtual GPUs, and `hints`, what
+    is known only there. `unsendable`: the
     `kind` of a value that cannot travel.
     """
 
@@ -147,3 +148,4 @@ class Record(NamedTuple):
     virtual: int = 0
     at: float | None = None
     exit: int = 0
+    hints: tuple[str, ...] = ()

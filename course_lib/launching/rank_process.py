@@ -23,6 +23,7 @@ import weakref
 from importlib.machinery import ModuleSpec
 from multiprocessing import process
 
+from course_lib.launching import ddp
 from course_lib.launching.protocol import Cause, Place, Record
 from course_lib.launching.watchdog import responder
 from course_lib.stacks import Frame
@@ -82,6 +83,7 @@ def _stand_alone(output, stacks):
         open(2, "wb", buffering=0, closefd=False), write_through=True
     )
     faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    faulthandler.enable(stacks)  # a crash in compiled code has a line, too
     _forget_server()
 
 
@@ -227,6 +229,7 @@ def _failure(status, error):
         details="".join(traceback.format_exception(error)),
         virtual=_virtual_gpus(),
         at=at,
+        hints=tuple(ddp.hints(error)),
     )
 
 
@@ -275,6 +278,7 @@ def _surround(place, setup):
     rendezvous.use_store(port, place.job.world_size)
     rendezvous.begin_together()
     rendezvous.count_from_here()
+    rendezvous.note_groups()
     rendezvous.keep_groups()
     rendezvous.show_waits()
 

@@ -115,6 +115,23 @@ def count_from_here() -> None:
         _replace(_counted(make))
 
 
+def note_groups() -> None:
+    """Let each `new_group` be noted that all ranks must call alike."""
+    from torch.distributed import distributed_c10d as c10d
+
+    make = c10d.new_group
+
+    @functools.wraps(make)
+    def _make(ranks=None, *args, **kwargs):
+        # only its members call such a group
+        if not kwargs.get("use_local_synchronization"):
+            size = torch.distributed.get_world_size()
+            responder.note_group(list(range(size) if ranks is None else sorted(ranks)))
+        return make(ranks, *args, **kwargs)
+
+    _replace(_make)
+
+
 def _counted(make):
     # with an underscore: in a stack, `make` is what the learner called
     @functools.wraps(make)

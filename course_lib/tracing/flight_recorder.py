@@ -12,8 +12,9 @@ _TYPES = {
     "Bool": "b8", "ComplexFloat": "c64", "ComplexDouble": "c128",
 }
 # fmt: on
-# all ranks must pass as many elements; to a scatter only one of them passes any
+# all ranks must pass as many numbers of one type; nccl gathers unequal ones, too
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")
+_GLOO_SAME_SIZE = ("all_gather", "gather", "scatter")
 _LIMIT = 1800.0  # seconds, unless a group asks for others
 
 
@@ -41,8 +42,18 @@ class Call(NamedTuple):
 
     def fits(self, other: "Call") -> bool:
         """Return whether the two can be one collective on two ranks."""
-        sizes = self.name not in _SAME_SIZE or self.carries == other.carries
+        alike = _SAME_SIZE + (_GLOO_SAME_SIZE if self.backend == "gloo" else ())
+        sizes = self.name not in alike or _numbers(self) == _numbers(other)
         return self.name == other.name and sizes
+
+
+def _numbers(call):
+    """How many numbers of which type a call carries, of any shape."""
+    tensors = re.findall(r"(\w+)\[([\d, ]*)\]", call.carries)
+    return [
+        (kind, math.prod(map(int, size.split(","))) if size else 1)
+        for kind, size in tensors
+    ]
 
 
 def entries() -> list[dict]:
@@ -74,7 +85,7 @@ def read_calls(entries: list[dict]) -> list[Call]:
             group,
             entry["collective_seq_id"],
             name,
-            ", ".join(f"{kind}{size}" for kind, size in _inputs(entry)),
+            ", ".join(f"{kind}{size}" for kind, size in _own(entry, name)),
             entry["retired"],
             entry.get("timeout_ms", 1000 * _LIMIT) / 1000,
             start=entry["time_created_ns"],
@@ -92,10 +103,16 @@ def newest(calls: list[Call]) -> list[Call]:
     return [call for call in calls if call.generation == last[call.backend, call.group]]
 
 
-def _inputs(entry):
+def _inputs(entry, side="input"):
     """Short form of the dtype and shape of each tensor that is passed."""
-    for size, kind in zip(entry["input_sizes"], entry["input_dtypes"], strict=False):
+    sizes, kinds = entry[f"{side}_sizes"], entry[f"{side}_dtypes"]
+    for size, kind in zip(sizes, kinds, strict=False):
         yield _TYPES.get(kind, kind), size
+
+
+def _own(entry, name):
+    """The tensors that each rank passes: to a scatter that which receives."""
+    return _inputs(entry, "output" if name == "scatter" else "input")
 
 
 def _width(kind):

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
+from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 
@@ -26,7 +27,7 @@ class Post:
 
     `source` and `target` are ranks of the launch; None for a sender that is not known
     yet. `carries` is its tensor in short, `f32[8, 4]`. `known` is when the rank knew
-    that a receive was done; 0 if it never waited for it.
+    that it was done; 0 if it never waited for it.
     """
 
     call: str
@@ -65,6 +66,8 @@ class Log:
 
     def __init__(self):
         self.posts, self.more, self._pending = [], (0, 0), {}
+        # weakly: a handle that the learner drops must go
+        self._sends = WeakKeyDictionary()
         self._first, self._last = {}, {}
 
     @contextmanager
@@ -94,6 +97,18 @@ class Log:
         posts = tuple(map(row, self.posts))
         return RankTraffic(posts, calls, self.more, forgotten, carried)
 
+    def post(self, work) -> Post | None:
+        """Return the post of a send or receive by its work, as long as none is done."""
+        pending = self._pending.get(id(work))
+        if pending or not isinstance(work, dist.Work):
+            return pending and pending[-1]
+        return self._sends.get(work)
+
+    def unwaited(self) -> tuple[int, ...]:
+        """Return the ranks to which this one sent without a wait until the end."""
+        sent = (post for post in self.posts if post.call == "send" and not post.known)
+        return tuple(sorted({post.target for post in sent}))
+
     def _message(self, name, original, /, *args, **named):
         given = [*args, *named.values()]
         group, tensors, *peer, tag = given
@@ -106,13 +121,17 @@ class Log:
             work = original(*args, **named)
         finally:
             post.stop = time.time_ns()
-        if name != "send":
+        if name == "send":
+            self._sends[work] = post
+        else:
             # with the work, whose number would else go to another one
             self._pending[id(work)] = work, group, post
         return work
 
     def _waited(self, original, /, work, *args, **kwargs):
         done = original(work, *args, **kwargs)
+        if work in self._sends:
+            self._sends.pop(work).known = time.time_ns()
         if id(work) in self._pending:
             _, group, post = self._pending.pop(id(work))
             post.known = time.time_ns()

@@ -19,6 +19,10 @@ _UNLIKE = (
     " {1.carries}: its numbers are wrong, and nobody raises. Pass a tensor of the same"
     " type and size."
 )
+_UNLIKE_CALLS = (
+    "ranks passed unlike tensors to one collective: {}. Some numbers are wrong, and"
+    " nobody raises. All ranks must pass as many numbers, of the same type."
+)
 
 
 class Message(NamedTuple):
@@ -54,7 +58,8 @@ class Meter:
     own notes, some 50 to 150 bytes for a message. It is None where nobody counts.
     `more` are messages and bytes of each rank beyond those listed, `forgotten` the
     calls of collectives that are not listed, `unlike` sentences on messages that were
-    received into other tensors than were sent.
+    received into other tensors than were sent, and on collectives to which ranks passed
+    unlike tensors.
     """
 
     world_size: int
@@ -236,9 +241,16 @@ class _Rounds:
         """Let all ranks of a collective have entered it."""
         ranks = [rank for rank, _ in members]
         number = 1 + max(max(self.out[r], self.into[r], self.known[r]) for r in ranks)
+        first = members[0][1]
+        if not all(first.fits(call) for _, call in members):
+            self.unlike.append(_UNLIKE_CALLS.format(_listed(members)))
         for rank, call in members:
             self.out[rank] = self.into[rank] = self.known[rank] = number
             self.collectives.append(Collective(rank, call.name, call.bytes, number))
+
+
+def _listed(members):
+    return ", ".join(f"rank {rank} calls {call}" for rank, call in sorted(members))
 
 
 def _kind(post):

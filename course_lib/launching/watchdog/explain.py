@@ -4,11 +4,12 @@ from collections import Counter, defaultdict
 
 from course_lib.launching.watchdog import mismatch
 from course_lib.launching.watchdog.mismatch import SAME
-from course_lib.launching.watchdog.stall import RankState
+from course_lib.launching.watchdog.stall import RankState, asks_queue, feeds_queue
 from course_lib.stacks import is_learners, whereabouts
 from course_lib.text import many, ranks_named, signal_name
 
 _JOINS = ("init_process_group", "new_group")
+_FEEDS = "at its end, until what it put into a queue is taken"
 _PAIRS = {
     frozenset({"send"}): (
         "All send and nobody receives: a send ends when its receiver takes the tensor."
@@ -17,11 +18,10 @@ _PAIRS = {
     frozenset({"recv"}): (
         "All wait to receive and nobody sends: let one side send first."
     ),
-    frozenset({"send", "recv"}): (
-        "The sends and receives do not pair up: compare dst=, src= and tag= of all"
-        " ranks."
-    ),
 }
+_PAIRLESS = (
+    "The sends and receives do not pair up: compare dst=, src= and tag= of all ranks."
+)
 
 
 def table(states: list[RankState]) -> list[str]:
@@ -34,7 +34,9 @@ def table(states: list[RankState]) -> list[str]:
 
 def _forked(state):
     """How many of its processes are at which line, or how they ended."""
-    lines = Counter(map(whereabouts, state.forked))
+    lines = Counter(
+        _FEEDS if feeds_queue(stack) else whereabouts(stack) for stack in state.forked
+    )
     lines.update(_ended(code) for code in state.ended)
     return tuple(lines.items())
 
@@ -78,6 +80,8 @@ def reason(states: list[RankState]) -> str:
     waiting = by_state["waits"]
     if by_state["stopped"]:
         return _stopped(by_state["stopped"])
+    if queues := _queues(by_state["works"]):
+        return queues
     if not waiting:
         return ""
     if by_state["starts"]:
@@ -85,10 +89,14 @@ def reason(states: list[RankState]) -> str:
     if by_state["works"]:
         return _busy(by_state["works"], waiting)
     return (
-        _keys(waiting)
+        mismatch.unlike_groups(states)
+        or _keys(waiting)
         or _joining(waiting, states)
         or (by_state["returned"] and _returned(by_state["returned"], waiting))
         or _PAIRS.get(frozenset(map(_operation, waiting)), "")
+        or _facing(waiting)
+        or _circle(waiting)
+        or (_messages_only(waiting) and _PAIRLESS)
         or _unpaired(waiting)
         or _different(waiting, len(states))
         or _unlike(waiting)
@@ -97,6 +105,50 @@ def reason(states: list[RankState]) -> str:
 
 def _operation(state):
     return state.call.removeprefix("wait() of ")
+
+
+def _messages_only(waiting):
+    return {_operation(state) for state in waiting} <= {"send", "recv"}
+
+
+def _facing(waiting):
+    """Return how a send and a receive of two ranks differ that wait for each other."""
+    by_rank = {state.rank: state.message for state in waiting if state.message}
+    for rank, sent in by_rank.items():
+        got = by_rank.get(sent.other) if sent.call == "send" else None
+        if got is None or got.call != "recv" or got.other not in (rank, None):
+            continue
+        for name in ("tag", "group"):
+            mine, theirs = getattr(sent, name), getattr(got, name)
+            if mine != theirs:
+                return (
+                    f"rank {rank} sends to rank {sent.other} with {name} {mine}, and"
+                    f" rank {sent.other} waits for {name} {theirs}."
+                )
+    return ""
+
+
+def _circle(waiting):
+    """Return the circle in which ranks wait for each other's messages, or ""."""
+    messages = {state.rank: state.message for state in waiting if state.message}
+    for first in messages:
+        path = [first]
+        while (found := messages.get(path[-1])) and found.other not in (None, *path):
+            path.append(found.other)
+        if found and found.other == first and len(path) > 2:
+            steps = (
+                f"rank {rank} waits {_END[messages[rank].call]} {messages[rank].other}"
+                for rank in path
+            )
+            return (
+                f"A circle: {', '.join(steps)}. Each waits for the next, whose other"
+                " calls come later. Let one rank of the circle make its calls in"
+                " another order, or start them all by dist.batch_isend_irecv."
+            )
+    return ""
+
+
+_END = {"send": "until its message is taken by rank", "recv": "for a message from rank"}
 
 
 def _unlike(waiting):
@@ -114,6 +166,23 @@ def _stopped(stopped):
         f"{_ranks(stopped)} {is_} stopped: a signal (SIGSTOP or SIGTSTP) halted the"
         " process, which goes on only after SIGCONT. The others wait for it."
     )
+
+
+def _queues(working):
+    """Say what keeps ranks at a queue of their own processes, or ""."""
+    full = [state for state in working if any(map(feeds_queue, state.forked))]
+    if full:
+        return (
+            f"{_ranks(full)} {_wait(full)} for a process to end, and it ends when what"
+            " it put into its queue is taken: get() comes before join()."
+        )
+    left = [s for s in working if s.ended and not s.forked and asks_queue(s.frames)]
+    if left:
+        return (
+            f"{_ranks(left)} {_wait(left)} in get() of a queue, and what was started to"
+            " put something into it has ended."
+        )
+    return ""
 
 
 def _late(starting, waiting):
@@ -160,7 +229,9 @@ def _joining(waiting, states):
 
 def _returned(returned, waiting):
     has, theirs = ("have", "them") if len(returned) > 1 else ("has", "it")
-    if {_operation(state) for state in waiting} <= {"send", "recv"}:
+    if dropped := dropped_sends(waiting, returned):
+        return dropped
+    if _messages_only(waiting):
         return (
             f"{_ranks(returned)} {has} returned, and {_ranks(waiting)} {_wait(waiting)}"
             " for a message: each send needs a recv on the other side."
@@ -175,8 +246,30 @@ def _returned(returned, waiting):
     )
 
 
+def dropped_sends(receiving: list[RankState], others: list[RankState]) -> str:
+    """Return who sent by isend what a rank waits for, and never waited; or ""."""
+    for state in receiving:
+        wants = state.message.other if state.message else None
+        senders = [
+            other.rank
+            for other in others
+            if _operation(state) == "recv"
+            and state.rank in other.unwaited
+            and wants in (None, other.rank)
+        ]
+        if senders:
+            return (
+                f"{ranks_named(senders)} sent to rank {state.rank} by isend, and did"
+                " not wait for it: the message is under way until wait() of the handle"
+                " returns. Keep the handle, and wait for it before the next call."
+            )
+    return ""
+
+
 def _unpaired(waiting):
     """Return a send or a recv whose other half nobody calls."""
+    if dropped := dropped_sends(waiting, waiting):
+        return dropped
     for call, half in (("recv", "send to it"), ("send", "recv from it")):
         alone = [state for state in waiting if _operation(state) == call]
         others = [state for state in waiting if state not in alone]

@@ -6,6 +6,7 @@ from course_lib.launching.watchdog.stall import RankState
 from course_lib.text import ranks_named
 
 SAME = "All ranks must make the same collective calls in the same order."
+_SAME_NUMBERS = "All ranks must pass as many numbers, of the same type."
 
 
 def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:
@@ -13,8 +14,7 @@ def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list
 
     Nothing if all ranks have called the same.
     """
-    # a rank that could not answer knows none of its groups
-    informed = {state.rank: state for state in waiting if state.members}
+    informed = _informed(waiting)
     groups = {call.group for state in informed.values() for call in state.calls}
     for group in sorted(groups):
         members = _members(group, waiting, world_size)
@@ -22,9 +22,57 @@ def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list
         difference = _first_difference(here)
         if difference:
             number, sentence, missed = difference
-            of_group = "" if group == "0" else f" of group {group}"
-            return f"Collective {number}{of_group}{sentence}", [*here] if missed else []
+            text = f"Collective {number}{_of(group)}{sentence}"
+            return text, [*here] if missed else []
     return "", []
+
+
+def unlike_calls(states: list[RankState], world_size: int) -> str:
+    """Return a sentence on the first collective that ranks called unlike, or "".
+
+    A call that some rank has not made is no difference here.
+    """
+    informed = _informed(states)
+    groups = {call.group for state in informed.values() for call in state.calls}
+    for group in sorted(groups):
+        members = _members(group, states, world_size)
+        here = {r: _numbered(informed[r], group) for r in members if r in informed}
+        for number in sorted(set().union(*here.values())):
+            calls = {r: calls[number] for r, calls in here.items() if number in calls}
+            first = next(iter(calls.values()))
+            if not all(first.fits(call) for call in calls.values()):
+                return f"Collective {number}{_of(group)}{_differs(calls)}"
+    return ""
+
+
+def unlike_groups(states: list[RankState]) -> str:
+    """Return a sentence on the first `new_group` in which ranks name others, or ""."""
+    named = [(state.rank, state.grouped) for state in states if state.grouped]
+    for number in range(min((len(lists) for _, lists in named), default=0)):
+        ranks = defaultdict(list)
+        for rank, lists in named:
+            ranks[tuple(lists[number])].append(rank)
+        if len(ranks) > 1:
+            who = ", ".join(_who_names(who, group) for group, who in ranks.items())
+            return (
+                f"Call {number + 1} of new_group differs: {who}. Every rank must call"
+                " new_group for every group, in the same order, also for one that it"
+                " is not in."
+            )
+    return ""
+
+
+def _who_names(ranks, group):
+    return f"{ranks_named(ranks)} {'name' if len(ranks) > 1 else 'names'} {[*group]}"
+
+
+def _informed(states):
+    """The ranks of which calls are known: one that could not answer has none."""
+    return {state.rank: state for state in states if state.members or state.calls}
+
+
+def _of(group):
+    return "" if group == "0" else f" of group {group}"
 
 
 def _members(group, waiting, world_size):
@@ -68,7 +116,8 @@ def _differs(by_rank):
     for rank, call in by_rank.items():
         ranks[str(call or "none")].append(rank)
     calls = ", ".join(_who_calls(who, call) for call, who in ranks.items())
-    return f" differs: {calls}. {SAME}"
+    names = {call and call.name for call in by_rank.values()}
+    return f" differs: {calls}. {SAME if len(names) > 1 else _SAME_NUMBERS}"
 
 
 def _half_done(by_rank):

@@ -15,11 +15,13 @@ from course_lib.launching.watchdog.stall import (
     Looks,
     RankState,
     Watch,
+    feeds_queue,
     rank_state,
 )
-from course_lib.stacks import is_learners
+from course_lib.stacks import Frame, is_learners
 from course_lib.system import processes
 
+_FATAL = "Fatal Python error: "  # of faulthandler
 _PATIENCE = 0.5  # seconds that a rank has to answer
 _AGAIN = 0.15  # seconds until a rank that did not is asked again
 _COMPUTED = 0.05  # seconds of computing after which a rank is asked as it runs
@@ -93,6 +95,13 @@ class RankProbe:
     def speaks(self) -> bool:
         """True while it will say more: an answer, or how it failed."""
         return self.waits or (self.state == "raises" and not self.gone)
+
+    def crashed(self) -> list[list[Frame]]:
+        """Return the stacks of a rank that compiled code has ended; none of others."""
+        if responder.CRASHED in self._words:
+            return list(self.answer.stacks)
+        _, fatal, dump = self.dumped().rpartition(_FATAL)
+        return stacks.parse_dump(dump) if fatal else []
 
     def dumped(self, start: int = 0) -> str:
         """Return what `faulthandler` wrote from this byte on."""
@@ -257,17 +266,29 @@ class Watchdog:
             last, text = text, probe.dumped(start)
         return stacks.of_child(stacks.parse_dump(text))
 
+    def farewells(self) -> list[RankState]:
+        """Return what ranks told when they ended, all of which have."""
+        return [self._ended(rank) for rank in range(len(self.probes))]
+
     def _ended(self, rank):
         probe = self.probes[rank]
         probe.listen()
-        return RankState(rank, "returned", calls=probe.answer.calls)
+        told = probe.answer
+        if not (crashed := probe.crashed()):  # else it has no line any more
+            told = told._replace(stacks=(), awaited="", error="", message=None)
+        state = rank_state(rank, told._replace(stacks=tuple(crashed)), last=True)
+        return replace(state, state="returned")
 
     def _state(self, rank, *, stopped, last):
         if stopped:
             return RankState(rank, "stopped")
         probe = self.probes[rank]
         state = rank_state(rank, probe.answer, last=last)
-        forked = (stack for stack in probe.children if any(map(is_learners, stack)))
+        forked = (
+            stack
+            for stack in probe.children
+            if any(map(is_learners, stack)) or feeds_queue(stack)
+        )
         # before and after the function there is no line of the learner's to tell
         if state.state == "works" and not any(map(is_learners, state.frames)):
             state = replace(state, state=probe.state)

@@ -15,9 +15,11 @@ import traceback
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from course_lib.launching.watchdog import last_words
 from course_lib.stacks import Frame
 from course_lib.tracing import flight_recorder
 from course_lib.tracing.flight_recorder import Call
+from course_lib.tracing.messages import rank_log
 
 _KEPT = "2000"  # calls; older ones are forgotten
 _LAST = 50  # calls that a rank tells when it ends
@@ -36,8 +38,10 @@ _OPERATIONS = {
     15: "barrier",
 }
 
-# what a rank tells: its function runs, has returned, has raised; the failure is written
-BEGUN, LEFT, RAISED, FAILED = WORDS = b"begun", b"left", b"raised", b"failed"
+# what a rank tells: its function runs, has returned, has raised; how is written; that
+# compiled code ends it, which an answer has said
+WORDS = b"begun", b"left", b"raised", b"failed", b"crashed"
+BEGUN, LEFT, RAISED, FAILED, CRASHED = WORDS
 
 # file number and process; none until the launch gave one
 _socket: int | None = None
@@ -45,6 +49,20 @@ _rank: int | None = None
 _limit = math.inf  # seconds; of the last process group
 _started = False
 _awaited = None  # the work that the main thread waits for, or words for it
+_grouped = []  # ranks that each call of new_group named, in order
+
+
+class Message(NamedTuple):
+    """A message that a rank waits for: `send` or `recv`, to or from which rank.
+
+    `other` is None where any sender will do; `carries` is its tensor, `f32[8, 4]`.
+    """
+
+    call: str
+    other: int | None
+    tag: int
+    group: str
+    carries: str
 
 
 class Answer(NamedTuple):
@@ -52,7 +70,9 @@ class Answer(NamedTuple):
 
     `limit` is how many seconds the last process group waits, `members` its groups by
     name, `awaited` the kind of the work that is waited for, `error` an exception that
-    is being handled.
+    is being handled. `message` is the send or receive that is waited for, `grouped` the
+    ranks that each call of new_group named, `unwaited` the ranks to which it sent by
+    isend without a wait() so far.
     """
 
     stacks: tuple[list[Frame], ...] = ()
@@ -61,6 +81,9 @@ class Answer(NamedTuple):
     members: dict[str, list[int]] = {}
     awaited: str = ""
     error: str = ""
+    message: Message | None = None
+    grouped: tuple[list[int], ...] = ()
+    unwaited: tuple[int, ...] = ()
 
     @property
     def patience(self) -> float:
@@ -92,6 +115,19 @@ def start(limit: float | None = None) -> None:
         # read with the first group; `trace=True` has asked for more
         os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _KEPT)
         threading.Thread(target=_answer, daemon=True, name="course_lib").start()
+        last_words.before_terminate(_crash)
+
+
+def note_group(ranks: list[int]) -> None:
+    """Note which ranks a call of new_group names that all ranks must make alike."""
+    _grouped.append(ranks)
+
+
+def _crash():
+    """Tell where this rank is while compiled code ends it; gloo does so in a thread."""
+    with suppress(Exception):
+        tell(_told(_stacks(), _calls()[-_LAST:]))
+        tell(CRASHED)
 
 
 def _is_rank():
@@ -122,8 +158,11 @@ def _answer():
 
 def _told(stacks, calls):
     awaited = _operation(_awaited)
-    answer = Answer(stacks, calls, _limit, _members(), awaited, _error())
-    return json.dumps(answer).encode()
+    facts = Answer(stacks, calls, _limit, _members(), awaited, _error())
+    facts = facts._replace(
+        message=_message(), grouped=tuple(_grouped), unwaited=rank_log.unwaited()
+    )
+    return json.dumps(facts).encode()
 
 
 def _calls():
@@ -148,6 +187,14 @@ def _operation(work):
     if isinstance(work, str):
         return work
     return _OPERATIONS.get(work._get_op_type(), "") if work is not None else ""
+
+
+def _message():
+    post = rank_log.post(_awaited)
+    if post is None:
+        return None
+    other = post.target if post.call == "send" else post.source
+    return Message(post.call, other, post.tag, post.group, post.carries)
 
 
 def _error():
@@ -185,4 +232,5 @@ def understand(text: bytes) -> Answer:
     return answer._replace(
         stacks=tuple([Frame(*frame) for frame in stack] for stack in answer.stacks),
         calls=tuple(Call(*call) for call in answer.calls),
+        message=answer.message and Message(*answer.message),
     )

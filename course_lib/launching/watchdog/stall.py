@@ -1,11 +1,12 @@
 """Does a launch stand still? Decided from what its processes do, and where they are."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.launching.watchdog import responder
-from course_lib.launching.watchdog.responder import Answer
+from course_lib.launching.watchdog.responder import Answer, Message
 from course_lib.stacks import Frame, is_learners, main_stack
 from course_lib.system.processes import Activity, works
 from course_lib.tracing.flight_recorder import Call
@@ -27,6 +28,7 @@ _WRAPPERS = ("wrapper", "inner", "inner_func", "create")
 _JOIN = "join"  # waits for a thread of its own
 _JOINS = (_JOIN, "_wait_for_tstate_lock", "_shutdown")
 _LOADER = os.path.join("torch", "utils", "data", "")
+_QUEUES = os.path.join("multiprocessing", "queues.py")
 _THREADING, _POOL = "threading.py", os.path.join("futures", "thread.py")
 
 
@@ -39,7 +41,10 @@ class RankState:
     not), `stopped` or `returned` (both are over).
     `frames` is its stack, `calls` the collectives that it has called so far, `members`
     its groups, `error` an exception that it is handling, `forked` the stacks of the
-    processes that it started, `ended` the exit codes of those that are gone.
+    processes that it started, `ended` the exit codes of those that are gone. `message`
+    is the send or receive for which it waits, `grouped` the ranks that each of its
+    calls of new_group named, `unwaited` those to which it sent by isend without a
+    wait().
     """
 
     rank: int
@@ -51,6 +56,9 @@ class RankState:
     error: str = ""
     forked: tuple[list[Frame], ...] = ()
     ended: tuple[int, ...] = ()
+    message: Message | None = None
+    grouped: tuple[list[int], ...] = ()
+    unwaited: tuple[int, ...] = ()
 
     @property
     def num_calls(self) -> int:
@@ -157,6 +165,24 @@ def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
         answer.calls,
         members=answer.members,
         error=answer.error,
+        message=answer.message if call else None,
+        grouped=answer.grouped,
+        unwaited=answer.unwaited,
+    )
+
+
+def feeds_queue(stack: list[Frame]) -> bool:
+    """Return True for a process that is over but for what it put into a queue."""
+    return any(
+        frame.function == "_finalize_join" and frame.file.endswith(_QUEUES)
+        for frame in stack
+    )
+
+
+def asks_queue(frames: Sequence[Frame]) -> bool:
+    """Return True for a process that waits for something to be put into a queue."""
+    return any(
+        frame.function == "get" and frame.file.endswith(_QUEUES) for frame in frames
     )
 
 
