@@ -1,5 +1,6 @@
 """Exercise 8.1, decided: rank, world size and local rank under any launcher."""
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -10,20 +11,13 @@ from course_lib.exercises.values import shown
 from course_lib.text import many
 
 _TEXTS = Texts("8.1")
-_ROWS = {row.launcher: row for row in LAUNCHERS}
 _NUMBERS = ("rank", "world_size", "local_rank")
-# the inner launcher, and the one that started it
-_DRAWN = (
-    *(("torchrun", "Open MPI"), ("torchrun", "MPICH"), ("torchrun", "Slurm")),
-    *(("Open MPI", "Slurm"), ("Open MPI", "MPICH"), ("MPICH", "Slurm"), ("jsrun", "")),
-    ("Slurm", ""),
-)
 # what is easily taken for the number of all ranks
 _JOB_SIZES = ("SLURM_NTASKS", "SLURM_NPROCS", "OMPI_UNIVERSE_SIZE")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Yield twenty environments and ten drawn ones; expected are names and numbers."""
+    """Yield twenty environments and drawn ones; expected are names and numbers."""
     rows = []
     for entry in recorded():
         right = entry["expected"]
@@ -35,26 +29,56 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def _drawn(numbers):
-    """Launchers within each other, then one that misses a variable, then none."""
-    for inner, outer in _DRAWN:
-        nodes, ranks = numbers.randint(2, 5), numbers.randint(3, 8)
-        node, local = numbers.randrange(nodes), numbers.randrange(1, ranks)
-        # dealt in turn: the local rank is no remainder of the rank
-        right = local * nodes + node, nodes * ranks, local
-        env = dict(zip(_ROWS[inner][1:4], map(str, right)))
-        if inner == "torchrun":
-            env |= {"LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": str(node)}
-        name = f"{inner} with {right[1]} ranks"
-        if outer:
-            agents = (str(node), str(nodes), "0")
-            env |= dict(zip(_ROWS[outer][1:4], agents))
-            name += f", started by {outer}"
-        yield name, env, right
-    row = _ROWS["Open MPI"]
-    lost = {row.rank: "2", row.local_rank: str(numbers.randrange(2)), "PMI_SIZE": "4"}
-    lost |= dict(zip(_ROWS["Slurm"][1:4], ("1", "2", "0")))
-    yield "Open MPI without OMPI_COMM_WORLD_SIZE, started by Slurm", lost, "error"
+    """Each launcher within each other, then some that miss a variable, then none."""
+    for inner, outer in itertools.combinations(LAUNCHERS, 2):
+        yield _nested(numbers, inner, outer, more_inside=True)
+        yield _nested(numbers, inner, outer, more_inside=False)
+    torchrun, _, open_mpi, _, slurm = LAUNCHERS
+    name, env, right = _nested(numbers, torchrun, open_mpi, more_inside=True)
+    env |= _variables(slurm, (1, 2, 0), 2)
+    yield f"{name}, in a step of Slurm", env, right
+    for inner, outer in itertools.pairwise(LAUNCHERS):
+        _, env, _ = _nested(numbers, inner, outer, more_inside=True)
+        for missing in inner[1:3]:
+            left = {name: value for name, value in env.items() if name != missing}
+            yield f"{inner[0]} without {missing}, with all of {outer[0]}", left, "error"
+    for inner, outer in itertools.pairwise(LAUNCHERS):
+        _, env, _ = _nested(numbers, inner, outer, more_inside=True)
+        del env[inner.local_rank]
+        right = tuple(int(env[name]) for name in outer[1:4])
+        yield f"{outer[0]}, with {inner.rank} and {inner.world_size}, too", env, right
     yield "no launcher", {"HOME": "/home/ada", "SLURM_JOB_ID": "7"}, "error"
+
+
+def _nested(numbers, inner, outer, *, more_inside):
+    """One launcher started by another; no number is the same in both."""
+    few, many_ranks = _numbers(numbers, (2, 3), 2), _numbers(numbers, (2, 5), 8)
+    pairs = [(inner, many_ranks), (outer, few)]
+    if not more_inside:  # then the other one comes first, too
+        pairs = [(outer, many_ranks), (inner, few)]
+    env = {}
+    for row, (found, ranks) in pairs:
+        env |= _variables(row, found, ranks)
+    found = dict(pairs)[inner][0]
+    other = dict(pairs)[outer][0]
+    name = f"{inner[0]} with {found[1]} ranks, started by {outer[0]} with {other[1]}"
+    return name, env, found
+
+
+def _numbers(numbers, nodes, ranks):
+    """The numbers of a rank, and how many a node has; dealt to the nodes in turn."""
+    nodes = numbers.randint(*nodes)
+    node, local = numbers.randrange(nodes), ranks // 2 + numbers.randrange(ranks // 2)
+    # in turn: the local rank is no remainder of the rank
+    return (local * nodes + node, nodes * ranks, local), ranks
+
+
+def _variables(row, found, ranks):
+    """What a launcher sets, with the number of ranks on a node if it tells that."""
+    env = dict(zip(row[1:4], map(str, found)))
+    if row.local_world_size:
+        env[row.local_world_size] = str(ranks)
+    return env
 
 
 def judge(case: Case, seen) -> str:
@@ -73,11 +97,13 @@ def judge(case: Case, seen) -> str:
             if not answer["refused"]:
                 raise _TEXTS.wrong("other error", clue=clue, **fill)
         elif answer["raised"]:
-            half = "PMI_RANK" in env and "MPI_LOCALRANKID" not in env
-            why = "PMI" if half else "raised"
+            half = _half(env)
+            why = "half" if half else "raised"
+            fill |= dict(zip(("there", "local"), half))
             raise _TEXTS.wrong("refused", why=why, clue=clue, **fill)
         elif not _same(answer["returned"], right):
             why = _why(answer["returned"], env, right)
+            fill |= dict(zip(("there", "local"), _half(env)))
             raise _TEXTS.wrong("other numbers", why=why, clue=clue, **fill)
     return many(len(case.expected), "environment")
 
@@ -89,11 +115,21 @@ def _same(found, right):
     return all(type(one) is int for one in found) and tuple(found) == right
 
 
+def _half(env):
+    """The rank and the local rank of a launcher that has only the first, or ()."""
+    for row in LAUNCHERS:
+        if row.rank in env and row.local_rank not in env:
+            return row.rank, row.local_rank
+    return ()
+
+
 def _accepted(env):
     """The name of the hint where there is no rank, but an answer."""
-    if "OMPI_COMM_WORLD_RANK" in env:
-        return "missing"
-    return "batch script" if "SLURM_LOCALID" in env else "nobody"
+    counts = next((row for row in LAUNCHERS if row.local_rank in env), None)
+    if counts is None:
+        return "nobody"
+    script = counts.launcher == "Slurm" and counts.world_size not in env
+    return "batch script" if script else "missing"
 
 
 def _why(found, env, right):
@@ -109,6 +145,8 @@ def _why(found, env, right):
         return "own"
     if [str(one) for one in found] in rows:
         return "outer"
+    if (half := _half(env)) and str(found[0]) == env[half[0]] != str(right[0]):
+        return "half"
     if found[1] != right[1] and str(found[1]) in map(env.get, _JOB_SIZES):
         return "size of the job"
     return "local rank" if tuple(found[:2]) == right[:2] else "mixed"
