@@ -3,7 +3,6 @@
 # says: (SIGABRT)
 # says: op.preamble.length <= op.nbytes
 # says: Received data size doesn't match expected size
-# says: Connection reset by peer
 import torch
 import torch.distributed as dist
 

@@ -1,5 +1,5 @@
 # run by: python
-# says: is killed by signal: Bus error
+# says: DataLoader worker (pid 4711) is killed by signal: Bus error
 import os
 import signal
 
