@@ -225,6 +225,35 @@ def test_two_ranks_that_spawn_starts_end_with_the_weights_of_one(alone, tmp_path
     torch.testing.assert_close(weights(path), alone(), atol=1e-6, rtol=0)
 
 
+def slurm(tasks):
+    """The variables of a step of Slurm with so many tasks on one node."""
+    step = {"SLURM_STEP_NUM_TASKS": tasks, "SLURM_STEP_TASKS_PER_NODE": tasks}
+    return step | dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"), "0")
+
+
+def test_spawn_starts_its_ranks_in_a_terminal_that_is_a_step_of_slurm(tmp_path):
+    path = tmp_path / "two.pt"
+    run(DDP, *SHORT, f"--checkpoint={path}", "--spawn=2", **slurm("1"))
+    assert torch.load(path)["world_size"] == 2
+
+
+def test_spawn_says_that_a_launcher_has_started_ranks_already():
+    code = (
+        PRELUDE
+        + """
+import ddp
+try:
+    ddp.main(["--spawn=2"])
+except SystemExit as left:
+    print(left)
+"""
+    )
+    words = (
+        "--spawn=2, but a launcher has started 4 ranks already: leave out one of them"
+    )
+    assert run(code, **slurm("4")) == f"{words}\n"
+
+
 @pytest.mark.parametrize(
     ("name", "options", "ranks"),
     [

@@ -325,11 +325,18 @@ def main(arguments=None):
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args(arguments)
     numbers = resolve(os.environ)
-    if args.spawn and numbers is None:
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-        mp.spawn(spawned, args=(args,), nprocs=args.spawn)
-    else:
+    if not args.spawn:
         run(args, numbers)
+        return
+    # a terminal inside a job of Slurm is a step with one task, which says it is rank 0
+    if numbers and numbers[2] > 1:
+        raise SystemExit(
+            f"--spawn={args.spawn}, but a launcher has started {numbers[2]} ranks"
+            " already: leave out one of them"
+        )
+    os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # ranks make their own
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    mp.spawn(spawned, args=(args,), nprocs=args.spawn)
 
 
 def run(args, numbers):
