@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from course_lib.exercises.attempt import STUCK, Failed
-from course_lib.exercises.e7_3.observe import ANSWERED, FREED, TAKEN
+from course_lib.exercises.e7_3.observe import ANSWERED, FREED, TAKEN, posted_file
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
@@ -23,6 +23,13 @@ _TEXTS = Texts("7.3")
 _RATE = 0.1
 # workers, steps, bound: the last one never binds
 _SIZES = ((3, 5, 2), (2, 4, 0), (4, 3, 1), (2, 3, 7))
+_COLLECTIVES = {"barrier", "broadcast", "all_reduce", "reduce", "gather", "all_gather"}
+_COLLECTIVES |= {
+    "scatter",
+    "broadcast_object_list",
+    "all_gather_object",
+    "monitored_barrier",
+}
 _WAITS = {TAKEN: "gradient", ANSWERED: "answer", FREED: "late answer"}
 
 
@@ -69,8 +76,9 @@ def _turns(workers, steps, *, bound, numbers):
 def judge(case: Case, seen) -> str:
     """Look at what was in the weights of each answer, then in those at the end."""
     given, workers = case.given, case.world_size - 1
-    done = [0] * case.world_size
-    for worker in (one for _, due in given["turns"] for one in due):
+    done, sent = [0] * case.world_size, seen[0]["sent"]
+    turns = enumerate(given["turns"], start=1)
+    for number, worker in ((n, one) for n, (_, due) in turns for one in due):
         where = {"worker": worker, "step": done[worker] + 1, "bound": given["bound"]}
         answers = seen[worker]["answers"][done[worker] :]
         if not answers:
@@ -78,7 +86,9 @@ def judge(case: Case, seen) -> str:
         applied = _applied(answers[0], given)
         if applied is None:
             raise _TEXTS.wrong("other answer", **where)
-        _judge_answer(applied.view(workers, -1), where)
+        arrived = [count for target, count in sent if target == worker][done[worker] :]
+        in_time = bool(arrived) and arrived[0] >= number
+        _judge_answer(applied.view(workers, -1), where, in_time=in_time)
         done[worker] += 1
     _judge_end(seen[0]["returned"], given)
     return f"{many(workers, 'worker')} with a bound of {given['bound']}"
@@ -95,7 +105,7 @@ def _applied(weights, given):
     return (start - weights.float()) / (_RATE * sizes)
 
 
-def _judge_answer(applied, where):
+def _judge_answer(applied, where, *, in_time):
     """Refuse an answer that comes too early, or with other weights."""
     worker, step = where["worker"], where["step"]
     whole = applied.round().clamp(0, 1)
@@ -108,7 +118,7 @@ def _judge_answer(applied, where):
     slowest = min(counts)
     if step - slowest > where["bound"]:
         fill = {"other": 1 + counts.index(slowest), "slowest": slowest}
-        raise _TEXTS.wrong("too early", **fill, **where)
+        raise _TEXTS.wrong("old" if in_time else "too early", **fill, **where)
 
 
 def _judge_end(returned, given):
@@ -119,6 +129,12 @@ def _judge_end(returned, given):
         fill = {"count": len(applied), "times": applied[off][0].item()}
         clue = {"times": fill["times"], "off": int(off.sum())}
         raise _TEXTS.wrong("other end", clue=clue, off=int(off.sum()), **fill)
+
+
+def _posted(given):
+    """To whom the server has begun to send, in order."""
+    file = posted_file(given)
+    return list(map(int, file.read_text().split())) if file.exists() else []
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -135,10 +151,15 @@ def failed(case: Case, wrong: Failed) -> str:
     fill |= {"ahead": step - min(done), "workers": len(done)}
     if waits == FREED and step == given["steps"]:
         what = "last answer"
-    if error.kind == "lost" or error.where.keys() <= {0}:
+    functions = {frame.function for frame in frames}
+    if calls := sorted(_COLLECTIVES & functions):
+        what, fill["call"] = "collective", calls[0]
+    elif error.kind == "lost" or error.where.keys() <= {0}:
         what = "goes on"
-    elif {"send", "broadcast"} & {frame.function for frame in frames}:
+    elif "send" in functions:
         what = "elsewhere"
+    elif waits != TAKEN and _posted(given).count(worker) >= step:
+        what = "not waited for"
     refused = _TEXTS.wrong(what, **fill)
     own = list(filter(is_learners, frames))
     refused.lines = [line for frame in own[-1:] for line in ("", *source(frame))]

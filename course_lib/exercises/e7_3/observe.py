@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from course_lib.exercises.compare import group
 from course_lib.exercises.values import plain
+from course_lib.system.patching import patch
 
 TAKEN, ANSWERED, FREED = range(3)  # what a worker waits for
 _TURN = 1  # the tag of what workers tell each other
@@ -24,7 +25,51 @@ def observe(rank, world_size, answer, given):
         if rank:
             return {"answers": _Worker(rank, given).work()}
         weights, limits = given["start"].clone(), (given["steps"], given["bound"])
-        return {"returned": plain(answer(weights, world_size - 1, *limits))}
+        with _Posted(posted_file(given)) as posted:
+            returned = plain(answer(weights, world_size - 1, *limits))
+        return {"returned": returned, "sent": posted.sent}
+
+
+def posted_file(given: dict) -> Path:
+    """Return the file in which the server's sends are noted while it runs."""
+    return Path(f"{given['file']}.sent")
+
+
+class _Posted(contextlib.ExitStack):
+    """Notes what the server sends in a block, and after how many gradients.
+
+    Each as the rank of the worker and the number of messages that have arrived; in a
+    file, too, for the check of a server that does not return.
+    """
+
+    def __init__(self, file):
+        super().__init__()
+        self.file, self.sent, self.open, self.arrived = file, [], set(), 0
+
+    def __enter__(self):
+        patch(self, (dist.ProcessGroup, "send"), self._send)
+        for name in ("recv", "recv_anysource"):
+            patch(self, (dist.ProcessGroup, name), self._receive)
+        for name in ("wait", "is_completed"):
+            patch(self, (dist.Work, name), self._asked)
+        return super().__enter__()
+
+    def _send(self, original, /, own, tensors, target, *tag):
+        self.sent.append((target, self.arrived))
+        self.file.write_text(" ".join(str(worker) for worker, _ in self.sent))
+        return original(own, tensors, target, *tag)
+
+    def _receive(self, original, /, *args):
+        work = original(*args)
+        self.open.add(id(work))
+        return work
+
+    def _asked(self, original, /, work, *args, **kwargs):
+        done = original(work, *args, **kwargs)
+        if done and id(work) in self.open:
+            self.open.remove(id(work))
+            self.arrived += 1
+        return done
 
 
 class _Worker:
