@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 
 import numpy
 import torch
+from torch import ops
 
 from course_lib.exercises.child_processes import (
     AT_STORE,
@@ -22,6 +23,8 @@ from course_lib.exercises.values import plain
 
 _HELD = 6  # of its first writes, before which a process waits for another
 _LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
+# operators that write to all of a tensor, whatever is in it
+_OVERWRITING = (ops.aten.copy_, ops.aten._foreach_copy_, ops.aten.fill_, ops.aten.zero_)
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
 
 
@@ -66,8 +69,12 @@ class _Splitting(Writes):
         changed = [new != old for new, old in zip(targets, before)]
         if any(map(torch.any, changed)):
             self.family.hold(AT_WRITE)
+        whole = operator.overloadpacket in _OVERWRITING
         for target, memory, where in zip(targets, shared, changed):
-            memory[where] = target[where]  # the rest may be another process's
+            if whole:
+                memory.copy_(target)  # what others have written meanwhile, too
+            else:
+                memory[where] = target[where]  # the rest may be another process's
             target.data = memory
         return result
 
