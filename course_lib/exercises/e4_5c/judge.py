@@ -67,7 +67,7 @@ def _judge_printed(printed, mean):
         # other lines are no fault
         if right in text or "mean loss" in text:
             raise _TEXTS.wrong("others print", rank=rank, ranks=ranks)
-    if right not in first:
+    if not re.search(rf"(?<![\d.]){re.escape(right)}(?!\d)", first):
         numbers = [float(text) for text in re.findall(r"\d+\.\d{3,}", first)]
         fill = {"ranks": ranks, "printed": first.strip()[:60], "mean": mean}
         raise _TEXTS.wrong("printed", clue={"printed": numbers}, **fill)

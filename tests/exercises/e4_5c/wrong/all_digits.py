@@ -1,0 +1,9 @@
+# hint: [printed]
+# same as: other_digits.py
+def mean_loss(rank, world_size, loss):
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    mean /= world_size
+    if rank == 0:
+        print("mean loss", mean.item())
+    return mean.item()
