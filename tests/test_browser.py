@@ -83,7 +83,7 @@ def test_a_guess_is_made_by_a_key_answered_by_the_run_and_remembered(page):
     page.keyboard.press("Space")
     asked.get_by_text("You guess 4. Now run the next cell.").wait_for()
     cell = run(page, "copies.was(")
-    cell.get_by_text("You guessed 4: Four ranks added 1").wait_for()
+    cell.get_by_text("You guessed 4: Each rank added 1").wait_for()
     assert group.get_by_role("button", name="4", exact=True).is_disabled()
     run(page, 'cl.guess("00-copies"')
     asked.get_by_text("You guess 4, as before.").wait_for()

@@ -2,6 +2,7 @@
 
 import linecache
 import multiprocessing.process
+import re
 import sys
 import sysconfig
 
@@ -11,6 +12,7 @@ from course_lib import errors, stacks
 from course_lib.errors import LaunchError, UsageError
 from course_lib.launching.rank_process import _inner
 from course_lib.stacks import Frame, is_learners, source, whereabouts
+from tests.kernels import Kernel, error
 
 LIBRARY = sysconfig.get_path("purelib") + "/torch/nn/functional.py"
 
@@ -117,3 +119,74 @@ def test_notes_and_the_errors_of_a_group_belong_to_an_error():
     lines = "\n".join(_inner(group)).split("\n")
     assert lines == ["  ValueError: one", "  KeyError: 'two'", "  look here"]
     assert _inner(first) == []
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    """A notebook that shows errors as the course does."""
+    kernel = Kernel()
+    kernel.run("import json, course_lib")
+    # a kernel of these tests may have it imported already
+    kernel.run("from course_lib import display; display.follow_cells()")
+    yield kernel
+    kernel.close()
+
+
+READ = """def read(text):
+    return json.loads(text)
+
+{}"""
+
+
+def test_an_error_in_a_library_shows_the_learners_lines(kernel):
+    said = error(kernel.run(READ.format("read('x')")))
+    assert "----> 4 read('x')" in said and "----> 2     return json.loads(text)" in said
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0)" in said
+    assert said.endswith(
+        "(3 more in libraries, the last in raw_decode, decoder.py:"
+        f"{re.findall(r'decoder.py:([0-9]+)', said)[0]})\nThe whole traceback: %tb"
+    )
+    assert "def raw_decode" not in said and "json/__init__.py" not in said
+    whole = error(kernel.run("%tb"))
+    assert "json/__init__.py" in whole and "raw_decode" in whole
+
+
+def test_an_error_in_the_learners_own_lines_is_shown_as_ever(kernel):
+    said = error(kernel.run("def half(x):\n    return x / 0\n\nhalf(1)"))
+    assert "----> 4 half(1)" in said and "----> 2     return x / 0" in said
+    assert said.endswith("ZeroDivisionError: division by zero")
+
+
+def test_each_error_of_a_chain_is_folded(kernel):
+    code = "try:\n    read('x')\nexcept ValueError as error:\n    raise {}"
+    for end, link in (
+        ("KeyError('y') from error", "was the direct cause of"),
+        ("KeyError('y')", "During handling of"),
+        ("KeyError('y') from None", ""),
+    ):
+        said = error(kernel.run(READ.format(code.format(end))))
+        assert "decoder.py" not in said
+        assert ("----> 2     return json.loads(text)" in said) is bool(link)
+        assert link in said and "KeyError: 'y'" in said
+
+
+def test_a_function_that_calls_itself_is_shown_once(kernel):
+    code = "def again(n):\n    return again(n - 1) if n else 1 / n\n\nagain(30)"
+    said = error(kernel.run(code))
+    assert said.count("----> 2     return again(n - 1)") == 1
+    # the cell's own line, and once that of the function
+    assert "(30 lines shown above left out)" in said
+
+
+def test_an_interrupted_cell_shows_the_learners_line(kernel):
+    code = "import os, signal\ndef stop(_):\n    signal.raise_signal(2)\n"
+    run = "json.loads('{}', object_hook=stop)"
+    said = error(kernel.run(code + run))
+    assert "KeyboardInterrupt" in said and run in said and "decoder.py" not in said
+
+
+def test_what_cannot_be_folded_is_shown_as_ever(kernel):
+    assert "SyntaxError" in error(kernel.run("json.loads("))
+    assert "No module named" in error(kernel.run("import no_such_module"))
+    said = error(kernel.run("exec('json.loads(3)', globals())"))
+    assert "the JSON object must be str" in said

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import queue
 import sys
 import time
 
@@ -141,5 +142,131 @@ def test_the_callback_of_a_slider_shows_no_line_which_it_could_not_take_away():
         messages = kernel.finish(message["header"]["msg_id"])
         assert "moved to 5" in shown(messages)
         assert "training" not in str(messages)
+    finally:
+        kernel.close()
+
+
+class Clock:
+    """A `CellClock` whose time the test sets; `tick` waits for one look of it."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.turns = 0.0, queue.Queue()
+        self.asked, self.clock = queue.Queue(), display.CellClock()
+        monkeypatch.setattr(self.clock, "_over", self)
+        monkeypatch.setattr(display.time, "monotonic", lambda: self.now)
+
+    # as of threading.Event
+    def clear(self):
+        pass
+
+    def set(self):
+        self.turns.put(True)
+
+    def wait(self, seconds):
+        self.asked.put(seconds)
+        return self.turns.get()
+
+    def tick(self, now):
+        self.asked.get()  # it is at its place
+        self.now = now
+        self.turns.put(False)
+        self.asked.put(self.asked.get())  # it has looked, and is there again
+
+
+def said(cell):
+    return [data.get("text/plain", "") for _, data, _ in cell]
+
+
+def test_a_silent_cell_says_how_long_it_runs_and_then_nothing(cell, monkeypatch):
+    clock = Clock(monkeypatch)
+    clock.clock.begin()
+    for now in (1.2, 2.2, 3.9):
+        clock.tick(now)
+    clock.clock.end()
+    assert said(cell) == ["this cell runs, 2 s …", "this cell runs, 3 s …", ""]
+    assert len({place for _, _, place in cell}) == 1
+
+
+def test_a_cell_that_shows_something_needs_no_clock_of_its_own(cell, monkeypatch):
+    clock = Clock(monkeypatch)
+    clock.clock.begin()
+    for now in (1.2, 2.2, 3.2):
+        clock.now = now
+        assert clock.clock.note("a message") == "a message"
+        clock.tick(now + 0.1)
+    assert cell == []
+    clock.tick(5.3)  # it shows nothing new
+    clock.clock.note("a message")
+    clock.tick(6.3)
+    clock.clock.end()
+    assert said(cell) == ["this cell runs, 5 s …", "", ""]
+
+
+def test_a_cell_that_runs_another_one_has_one_clock(cell, monkeypatch):
+    clock = Clock(monkeypatch)
+    clock.clock.end()  # of the cell that has installed it
+    clock.clock.begin()
+    clock.clock.begin()
+    clock.clock.end()
+    clock.tick(2.5)
+    clock.clock.end()
+    assert said(cell) == ["this cell runs, 2 s …", ""]
+
+
+def shown_in_order(messages):
+    """What a cell shows, each thing by its kind or its first words."""
+    order = []
+    for message in messages:
+        content = message["content"]
+        if message["msg_type"] == "error":
+            order.append(content["ename"])
+        elif message["msg_type"] in ("display_data", "execute_result"):
+            order.append(content["data"]["text/plain"])
+    return order
+
+
+FOLLOW = "from course_lib import display; display.follow_cells()"
+
+
+def test_in_a_notebook_the_clock_comes_from_beside_the_cell_and_goes_with_it():
+    kernel = Kernel()
+    try:
+        kernel.run("import time, course_lib")
+        kernel.run(FOLLOW)  # a kernel of these tests may have it imported already
+        messages = kernel.run(
+            "from IPython.display import display\n"
+            "class Seen(Exception): pass\n"
+            "pub = get_ipython().display_pub\n"
+            "send, seen = pub.session.send, []\n"
+            "def watch(socket, kind, *more, **options):\n"
+            "    seen.append(str(kind))\n"
+            "    return send(socket, kind, *more, **options)\n"
+            "pub.session.send = watch\n"
+            "while not any('this cell runs' in text for text in seen):\n"
+            "    time.sleep(0.01)\n"
+            "pub.session.send = send"
+        )
+        assert "this cell runs" in str(messages)
+        assert shown(messages) == ""
+    finally:
+        kernel.close()
+
+
+def test_what_comes_after_a_cell_stands_below_its_result_and_its_error():
+    kernel = Kernel()
+    try:
+        kernel.run("from course_lib.display import after_cell")
+        code = "after_cell(lambda: display('below')); display('above'); {}"
+        assert shown_in_order(kernel.run(code.format("1 + 1"))) == [
+            "'above'",
+            "2",
+            "'below'",
+        ]
+        assert shown_in_order(kernel.run(code.format("1 / 0"))) == [
+            "'above'",
+            "ZeroDivisionError",
+            "'below'",
+        ]
+        assert shown_in_order(kernel.run("3")) == ["3"], "once is enough"
     finally:
         kernel.close()

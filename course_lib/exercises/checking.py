@@ -1,11 +1,17 @@
 """Check an exercise: what an answer does, held against what a right one does."""
 
-import html
 import re
 import textwrap
 from functools import partial
 
-from course_lib.display import colored, in_notebook, progress_line, show_errors
+from course_lib.display import (
+    after_cell,
+    colored,
+    in_notebook,
+    progress_line,
+    prose,
+    show_errors,
+)
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.exercises import baseline, fingerprints, hints, progress
 from course_lib.exercises.attempt import SECONDS, Attempt, Broken, Failed, Missing
@@ -60,8 +66,8 @@ class Right:
         return "\n".join(filter(None, (self.text, self.note)))
 
     def _repr_html_(self):
-        mark = f"<b>{colored('✓')}{html.escape(self.text[1:])}</b>"
-        return f"{mark}<br>{html.escape(self.note)}" if self.note else mark
+        mark = f"<b>{colored('✓')}{prose(self.text[1:])}</b>"
+        return f"{mark}<br>{prose(self.note)}" if self.note else mark
 
 
 def check(exercise: str = "", answer=..., *, timeout: float | None = None) -> Right:
@@ -132,7 +138,8 @@ def _solved(task, attempt):
             attempt.tick = lambda seconds: show(f"{waiting}; this one runs {seconds} s")
             return solve(task, attempt)
     finally:
-        _show(attempt.picture)
+        if attempt.picture and in_notebook():
+            after_cell(partial(_show, attempt.picture))
 
 
 def solve(task: Exercise, attempt: Attempt, seed: int = 0) -> str:
@@ -182,9 +189,7 @@ def _not_yet(exercise, wrong):
 
 
 def _show(picture):
-    """Draw what the ranks did, in a notebook, above the outcome."""
-    if picture is None or not in_notebook():
-        return
+    """Draw what the ranks did."""
     import matplotlib.pyplot as plt
     from IPython.display import display
 

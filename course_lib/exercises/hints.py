@@ -1,8 +1,6 @@
 """Hints: one more at each call, or by a button below a check that says not yet."""
 
-import html
-
-from course_lib.display import in_notebook
+from course_lib.display import after_cell, in_notebook, prose
 from course_lib.errors import UsageError
 from course_lib.exercises import progress
 from course_lib.exercises.catalog import find_exercise
@@ -57,7 +55,7 @@ def seen(exercise: Exercise) -> int:
 
 
 def offer(exercise: Exercise) -> None:
-    """Show a button for the next hint, in a notebook."""
+    """Show a button for the next hint, in a notebook, below what the cell says."""
     if not in_notebook():
         return
     try:
@@ -70,12 +68,15 @@ def offer(exercise: Exercise) -> None:
 
     def clicked(_):
         hint = next_hint(exercise)
-        shown.value += f"<p><b>{hint.head}:</b> {html.escape(hint.text)}</p>"
-        button.description = _label(exercise)
         button.disabled = seen(exercise) == len(exercise.hints)
+        text = f"{hint.text} {hint.more}" if button.disabled else hint.text
+        shown.value += f"<p><b>{hint.head}:</b> {prose(text)}</p>"
+        button.description = _label(exercise)
+        if button.disabled:
+            button.description = f"{exercise.id}: no more hints"
 
     button.on_click(clicked)
-    display(ipywidgets.VBox([button, shown]))
+    after_cell(lambda: display(ipywidgets.VBox([button, shown])))
 
 
 def _label(exercise):

@@ -1,10 +1,9 @@
 """The buttons of a guess in a notebook."""
 
-import html
-
 import ipywidgets
 from IPython.display import display
 
+from course_lib.display import prose
 from course_lib.lessons.names import names
 
 _HELP = "Choose, then run the next cell. Nothing is revealed before."
@@ -28,11 +27,11 @@ class Buttons:
 
     def show(self):
         """Put them into the cell, with a text for where there are no widgets."""
-        question = f"<b>{html.escape(self._guess.question)}</b>"
+        question = f"<b>{prose(self._guess.question)}</b>"
         title = ipywidgets.HTML(question)
         box = ipywidgets.VBox([title, self._row, self._line, names()])
         box.add_class("course-guess")
-        options = " · ".join(map(html.escape, self._guess.options))
+        options = " · ".join(map(prose, self._guess.options))
         text = f'{question}<br>{options}<br><span style="{_SMALL}">{HOW}</span>'
         view = "application/vnd.jupyter.widget-view+json"
         bundle = {"text/plain": repr(self._guess), "text/html": text}
@@ -54,7 +53,7 @@ class Buttons:
         self._say(f"You guess {change['new']}. Now run the next cell.{kept}")
 
     def _say(self, text):
-        self._line.value = f'<span style="{_SMALL}">{html.escape(text)}</span>'
+        self._line.value = f'<span style="{_SMALL}">{prose(text)}</span>'
 
 
 HOW = "Run this cell to guess: it has a button for each."

@@ -9,7 +9,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 from ipywidgets import interactive
 
-from course_lib.display import in_notebook
+from course_lib.display import in_notebook, prose
 from course_lib.errors import CourseError, UsageError
 from course_lib.lessons.names import names
 
@@ -140,7 +140,7 @@ class _Panel:
         return (*([stream] if text else []), *shown)
 
     def _say(self, text):
-        words = html.escape(text).replace("\n", "<br>")
+        words = prose(text).replace("\n", "<br>")
         self.line.value = f'<span style="{_SMALL}">{words}</span>'
 
 

@@ -2,14 +2,12 @@
 
 import configparser
 import functools
-import html
 import math
 import numbers
-import re
 from pathlib import Path
 from typing import Any
 
-from course_lib.display import in_notebook
+from course_lib.display import in_notebook, prose
 from course_lib.errors import UsageError
 from course_lib.exercises import progress
 
@@ -17,6 +15,7 @@ SENTENCES = Path(__file__).parent / "guesses"
 NEXT_TIME = "Next time guess first."
 AGAIN = "Other programs disturbed this run: run the cell again."
 _CARD = "border-left:4px solid #0072b2;padding:2px 0 2px 10px;margin:4px 0"
+_NEAR = 1 / 6  # of the way to the next option: so far a run gives the same answer
 _KEYS = "decided by", "possible", "disturbed"  # of a section, beside wrong options
 
 
@@ -34,8 +33,7 @@ class Outcome:
         return f"{self.seen}{self.rest}"
 
     def _repr_html_(self):
-        seen, rest = map(html.escape, (self.seen, self.rest))
-        rest = re.sub("`(.+?)`", r"<code>\1</code>", rest)
+        seen, rest = map(prose, (self.seen, self.rest))
         kind = f' class="{self.kind}"' if self.kind else ""
         return f'<div style="{_CARD}"{kind}><b>{seen}</b>{rest}</div>'
 
@@ -84,7 +82,7 @@ class Guess:
             return Outcome(_ended(seen), rest, kind=kind)
         if self.choice == truth:
             return Outcome(seen, ", as you guessed.", kind=kind)
-        return Outcome(_ended(seen), self._wrong(truth), kind=kind)
+        return Outcome(_ended(seen), self._wrong(_plain(value), truth), kind=kind)
 
     @property
     def quiet(self) -> str | None:
@@ -111,12 +109,30 @@ class Guess:
         guessed = f" You guessed {_ended(self.choice)}" if self.choice else ""
         return f" {here} On two quiet cores it is {_ended(self.quiet)} {why}{guessed}"
 
-    def _wrong(self, truth):
+    def _wrong(self, value, truth):
         """Say of a wrong choice why it is, if the run shows what that is about."""
         reasons = sentences(self.name)
-        if truth is None or truth in reasons or self.choice not in reasons:
+        shown = truth is not None and truth not in reasons and self._is(value, truth)
+        if not shown or self.choice not in reasons:
             return f" You guessed {_ended(self.choice)}"
         return f" You guessed {self.choice}: {reasons[self.choice]}"
+
+    def _is(self, value, truth):
+        """Return whether what was written of an option is true of a value beside it.
+
+        A count of another run, of 3 ranks for 4, is nearest to an option, and no more.
+        """
+        options = [*self.options.values()]
+        if self.timed or not all(map(_is_number, [value, *options])):
+            return True
+        gaps = (self._away(self.options[truth], text) for text in self.options)
+        return self._away(value, truth) <= _NEAR * min(filter(None, gaps))
+
+    def _away(self, value, text):
+        """Return how far a value is from an option: by ratio if all are above 0."""
+        option, options = self.options[text], self.options.values()
+        scale = math.log if min(value, *options) > 0 else float
+        return abs(scale(option) - scale(value))
 
     def choose(self, option: str) -> str:
         """Keep the option with this text; a reason comes back if that fails."""
@@ -136,9 +152,7 @@ class Guess:
         options = list(self.options.values())
         if not all(map(_is_number, [value, *options])) or not math.isfinite(value):
             return None
-        by_ratio = min(value, *options) > 0
-        scale = math.log if by_ratio else float
-        return self.text(min(options, key=lambda o: abs(scale(o) - scale(value))))
+        return min(self.options, key=lambda text: self._away(value, text))
 
     def show(self) -> None:
         """Show buttons in a notebook; elsewhere nothing: nobody could press them."""
