@@ -216,6 +216,93 @@ def test_a_variable_of_a_function_that_is_called_is_named():
     assert "helper` uses the variable `lock`" in refusal(train)
 
 
+CELL = """
+import threading
+LOCK = threading.Lock()
+
+class Net:
+    def get(self):
+        other = Net
+        with LOCK:
+            return 1
+
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+
+class Holder:
+    def __init__(self):
+        self.items = {"a": [threading.Lock()]}
+
+class Marked:
+    lock = LOCK
+
+trainer, holder = Trainer(), Holder()
+
+def run(rank):
+    return Trainer()
+
+def by_class(rank, world_size):
+    return run(rank)
+
+def by_object(rank, world_size):
+    return trainer
+
+def by_holder(rank, world_size):
+    return holder
+
+def by_attribute(rank, world_size):
+    return Marked
+
+def itself(rank, world_size):
+    return LOCK
+
+def takes(rank, world_size, given):
+    return given
+"""
+
+
+@pytest.fixture
+def cell(monkeypatch):
+    """What a cell defines."""
+    main = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    exec(CELL, vars(main))
+    return main
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("by_class", "`Net.get` uses the variable `LOCK`, a _thread.lock,"),
+        ("by_object", "`Net.get` uses the variable `LOCK`, a _thread.lock,"),
+        (
+            "by_holder",
+            "`by_holder` uses the variable `holder.items['a'][0]`, a _thread",
+        ),
+        ("by_attribute", "`by_attribute` uses the variable `Marked.lock`, a _thread"),
+        ("itself", "`itself` uses the variable `LOCK`, a _thread.lock,"),
+    ],
+)
+def test_the_innermost_that_cannot_travel_is_named(cell, name, words):
+    text = refusal(getattr(cell, name))
+    assert words in text
+    # a global that others look up: to make another in the function is not enough
+    far = f"(`del LOCK`), and create it inside {name} instead: `global LOCK`, then"
+    assert (far in text) is ("Net.get" in words)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("holder", "the argument `given.items['a'][0]` is a _thread.lock,"),
+        ("trainer", "`Net.get` uses the variable `LOCK`, a _thread.lock,"),
+    ],
+)
+def test_the_innermost_of_an_argument_is_named(cell, given, words):
+    assert words in refusal(cell.takes, getattr(cell, given), names=["given"])
+
+
 def test_functions_that_call_each_other_are_searched_once():
     lock = threading.Lock()
 

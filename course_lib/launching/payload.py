@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import types
+from typing import NamedTuple
 
 import cloudpickle
 import torch
@@ -119,21 +120,32 @@ def travels(value) -> bool:
     return True
 
 
-def name_culprit(fn, arguments: dict) -> str:
-    """Say which of `arguments` (by name) or variables of `fn` cannot be pickled."""
+class Culprit(NamedTuple):
+    """What cannot be pickled, in words; its name if only what is called uses it."""
+
+    words: str
+    name: str = ""
+
+
+def name_culprit(fn, arguments: dict) -> Culprit:
+    """Return which of `arguments` (by name) or variables of `fn` cannot be pickled."""
     for name, value in arguments.items():
         if not travels(value):
-            return f"the argument `{name}` is a {_kind(value)}"
+            if culprit := _called(value, searched={name}):
+                return culprit
+            name, value = _innermost(name, value)
+            return Culprit(f"the argument `{name}` is a {_kind(value)}")
     inner = getattr(fn, "func", fn)  # functools.partial
     is_function = isinstance(inner, types.FunctionType | types.MethodType)
-    if is_function and (culprit := _used(inner, functions=set())):
+    if is_function and (culprit := _used(inner, searched=set())):
         return culprit
-    return f"it holds something (it is a {_kind(inner)})"
+    return Culprit(f"it holds something (it is a {_kind(inner)})")
 
 
-def _used(fn, functions):
+def _used(fn, searched):
     """Return the first variable of `fn`, or what it calls, that cannot be pickled."""
-    functions.add(fn)
+    first = not searched
+    searched.add(fn)
     try:
         variables = inspect.getclosurevars(fn)
     except ValueError:  # a variable of the closure has no value yet
@@ -142,14 +154,57 @@ def _used(fn, functions):
     for name, value in {**within, **variables.nonlocals}.items():
         if isinstance(value, types.ModuleType) or travels(value):
             continue
-        if isinstance(value, types.FunctionType):
-            if value not in functions and (culprit := _used(value, functions)):
-                return culprit
-        elif name == "get_ipython":
-            return f"`{fn.__qualname__}` has a magic or a shell line (% or !)"
-        else:
-            return f"`{fn.__qualname__}` uses the variable `{name}`, a {_kind(value)}"
+        known = isinstance(value, types.FunctionType | type) and value in searched
+        if culprit := _called(value, searched):
+            return culprit
+        if known or isinstance(value, types.FunctionType):
+            continue
+        if name == "get_ipython":
+            return Culprit(f"`{fn.__qualname__}` has a magic or a shell line (% or !)")
+        far = "" if first or name not in within else name
+        name, value = _innermost(name, value)
+        words = f"`{fn.__qualname__}` uses the variable `{name}`, a {_kind(value)}"
+        return Culprit(words, far)
     return None
+
+
+def _called(value, searched):
+    """Return what a function, or those of a class or of an object's class, use."""
+    if isinstance(value, type):
+        searched.add(value)
+    for function in _functions(value):
+        if function not in searched and (culprit := _used(function, searched)):
+            return culprit
+    return None
+
+
+def _functions(value):
+    if isinstance(value, types.FunctionType):
+        return [value]
+    kind = value if isinstance(value, type) else type(value)
+    bases = () if travels(kind) else inspect.getmro(kind)
+    members = [member for base in bases for member in vars(base).values()]
+    plain = [getattr(m, "__func__", getattr(m, "fget", m)) for m in members]
+    return [member for member in plain if isinstance(member, types.FunctionType)]
+
+
+def _innermost(name, value, depth=5):
+    """Return the name and the value of what in `value` cannot be pickled."""
+    for part, inner in _parts(value) if depth else ():
+        if not isinstance(inner, types.ModuleType) and not travels(inner):
+            return _innermost(f"{name}{part}", inner, depth - 1)
+    return name, value
+
+
+def _parts(value):
+    """Return what is in a list, a dict, an object or a class, by how one gets it."""
+    if isinstance(value, dict):
+        return [(f"[{key!r}]", inner) for key, inner in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"[{index}]", inner) for index, inner in enumerate(value)]
+    held = getattr(value, "__dict__", {})
+    hidden = ("__dict__", "__weakref__")
+    return [(f".{n}", inner) for n, inner in held.items() if n not in hidden]
 
 
 def _names(code):
@@ -174,11 +229,19 @@ def pack(request: Request, *, file) -> None:
         arguments = {**dict(zip(request.names, request.args)), **request.kwargs}
         culprit = name_culprit(request.fn, arguments)
         raise UsageError(
-            f"cannot send {request.name} to the ranks: {culprit},"
-            f" which cannot be pickled ({error})."
-            f" Create it inside {request.name} instead."
+            f"cannot send {request.name} to the ranks: {culprit.words},"
+            f" which cannot be pickled ({error}). {_way_out(request, culprit.name)}"
         ) from None
     file.flush()
+
+
+def _way_out(request, name):
+    if not name:
+        return f"Create it inside {request.name} instead."
+    return (
+        f"Take it out of the notebook (`del {name}`), and create it inside"
+        f" {request.name} instead: `global {name}`, then `{name} = ...`."
+    )
 
 
 def surroundings() -> Surroundings:
