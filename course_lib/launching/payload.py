@@ -3,7 +3,9 @@
 import importlib
 import inspect
 import io
+import json
 import linecache
+import logging
 import os
 import pickle
 import sys
@@ -19,6 +21,7 @@ from course_lib.launching.spec import Request
 
 # a rank's function may put something else in their place
 _save, _load = torch.save, torch.load
+LOGS = "COURSE_LIB_LOGS"  # of what ranks take on; they have no such variable
 _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 
 
@@ -258,4 +261,18 @@ def surroundings() -> Surroundings:
     }
     virtual = sys.modules.get("course_lib.accelerators.virtual")
     devices = virtual.machine.options if virtual else None
-    return Surroundings(dict(os.environ), sys.path, folder, sources, devices)
+    environ = os.environ | {LOGS: json.dumps(_logs())}
+    return Surroundings(environ, sys.path, folder, sources, devices)
+
+
+def _logs():
+    """Return the level of the root logger, and how its lines are written to a cell."""
+    root, written = logging.getLogger(), []
+    for handler in root.handlers:
+        if type(handler) is not logging.StreamHandler:
+            continue  # a file or a socket, which ranks would write all at once
+        form = handler.formatter
+        text, date = (form._fmt, form.datefmt) if form else (None, None)
+        name = "stdout" if handler.stream is sys.stdout else "stderr"
+        written.append([name, handler.level, text, date])
+    return root.level, written

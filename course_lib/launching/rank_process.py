@@ -6,7 +6,9 @@ import contextlib
 import faulthandler
 import gc
 import io
+import json
 import linecache
+import logging
 import mmap
 import os
 import pickle
@@ -117,12 +119,13 @@ def _report(place, setup, body, *, result):
 
     code = 0
     try:
-        surroundings = pickle.load(setup)
-        _surround(place, surroundings)
-        # for processes that start afresh; without /proc they cannot have it
-        os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
-        os.environ["COURSE_LIB_SETUP"] = getattr(setup, "name", "")
-        fn, args, kwargs = _unpack(body, surroundings.devices)
+        with setup, body:  # a rank that asks for all warnings is told of open files
+            surroundings = pickle.load(setup)
+            _surround(place, surroundings)
+            # for processes that start afresh; without /proc they cannot have it
+            os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
+            os.environ["COURSE_LIB_SETUP"] = getattr(setup, "name", "")
+            fn, args, kwargs = _unpack(body, surroundings.devices)
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -259,7 +262,12 @@ def _text(error):
 
 def _surround(place, setup):
     """Take on the notebook's environment, folder, paths, sources; then be this rank."""
+    from course_lib.launching import payload
+
+    logs = setup.environ.pop(payload.LOGS)
     _take_on(setup.environ | _variables(place))
+    _log(*json.loads(logs))
+    sys.meta_path.insert(0, _TextBars)
     tempfile.tempdir = None  # the server may have looked up another
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     loopback = "lo" if sys.platform == "linux" else "lo0"
@@ -281,6 +289,38 @@ def _surround(place, setup):
     rendezvous.note_groups()
     rendezvous.keep_groups()
     rendezvous.show_waits()
+
+
+def _log(level, written):
+    """Log as the notebook does: with the root logger's level, in the same form."""
+    root = logging.getLogger()
+    root.setLevel(level)
+    for stream, least, text, date in written:
+        handler = logging.StreamHandler(getattr(sys, stream))
+        handler.setLevel(least)
+        if text:
+            style = "%" if "%(" in text else "{" if "{" in text else "$"
+            handler.setFormatter(logging.Formatter(text, date, style))
+        root.addHandler(handler)
+
+
+class _TextBars:
+    """Finds bars of text as `tqdm.notebook`: a rank has no page for its widgets."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return ModuleSpec(name, _TextBars) if name == "tqdm.notebook" else None
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        from tqdm import std
+
+        vars(module).update(tqdm=std.tqdm, tqdm_notebook=std.tqdm)
+        vars(module).update(trange=std.trange, tnrange=std.trange)
 
 
 def _variables(place):
