@@ -1,7 +1,11 @@
 """The core path: short enough, made of what is there, and shown."""
 
 import json
+import re
 
+import pytest
+
+from course_lib.authoring.path import complete
 from course_lib.exercises.catalog import exercises
 from course_lib.lessons import core_path
 from course_lib.lessons.summary import summary
@@ -36,6 +40,33 @@ def test_each_exercise_belongs_to_one_lesson():
     numbers = {*LESSONS, *core_path._read()["exercises"]}
     own = [t.id for n in numbers for t in core_path.exercises_of(n, TASKS)]
     assert sorted(own) == sorted(task.id for task in TASKS)
+
+
+def test_the_readme_says_how_many_evenings_the_rest_takes():
+    minutes = [lesson["metadata"]["course"]["minutes"] for lesson in LESSONS.values()]
+    whole = sum(minutes) + sum(task.minutes for task in TASKS)
+    (told,) = re.findall(r"The rest, (\d+) evenings", pages.README.read_text())
+    assert abs(whole / 60 - 8 - int(told)) <= 0.5  # of an hour, as the core path's
+
+
+@pytest.mark.parametrize("number", LESSONS)
+def test_a_lesson_ends_with_its_exercises_the_next_lesson_and_its_kernel(number):
+    cell = LESSONS[number]["cells"][-1]
+    text, own = "".join(cell["source"]), core_path.exercises_of(number, TASKS)
+    assert cell["id"] == "next" and "*Kernel › Shut Down Kernel*" in text
+    named = re.findall(r"\b\d\.\d[a-z]?\b", text)
+    assert named == [task.id for task in own]
+    assert bool(own) == (f"](../exercises/{number[:2]}_" in text)
+    behind = [name for name in LESSONS if name > number]
+    assert not behind or f"]({behind[0]}_" in text
+
+
+def test_the_cells_of_the_path_are_as_the_command_writes_them():
+    for path, notebook in complete(pages.ROOT).items():
+        stored = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = {cell["id"]: "".join(cell["source"]) for cell in stored}
+        made = {c.id: c.source for c in notebook.cells if c.id in ("map", "next")}
+        assert made.items() <= texts.items(), "run: python -m course_lib path"
 
 
 def test_lessons_and_exercises_of_the_core_path_have_a_star():
