@@ -421,6 +421,33 @@ def test_a_failed_download_ends_with_what_to_do(ready):
     assert not (ready / ".venv/.setup").exists()
 
 
+# the first time half of its work is done, then it is killed
+KILLED_ONCE = "[ -e killed ] || { touch killed; mkdir -p .venv/bin; kill -KILL $$; }"
+
+
+def test_an_interrupted_download_goes_on_with_the_same_command(ready):
+    (ready / ".venv/.setup").unlink()
+    script(ready / ".venv/bin/python", f'case "$*" in *install*) {KILLED_ONCE};; esac')
+    first = run("make", "setup", folder=ready)
+    assert first.returncode != 0 and "run make setup again" in first.stderr
+    assert not (ready / ".venv/.setup").exists()
+    again = run("make", "setup", folder=ready)
+    assert again.returncode == 0 and (ready / ".venv/.setup").exists()
+
+
+@pytest.mark.proof
+def test_an_environment_that_was_half_made_is_made_anew(clone):
+    made = f'case "$*" in "-m venv"*) {KILLED_ONCE};; esac; {HERE}'
+    script(clone / "bin/python-here", made)
+    path = f"{clone / 'bin'}:{os.environ['PATH']}"
+    command = "make", ".venv/.made", "PYTHON=python-here"
+    assert run(*command, folder=clone, path=path).returncode != 0
+    assert (clone / ".venv/bin").exists() and not (clone / ".venv/.made").exists()
+    again = run(*command, folder=clone, path=path)
+    assert again.returncode == 0, again.stderr
+    assert run(str(clone / ".venv/bin/python"), "-m", "pip", "-V", folder=clone).stdout
+
+
 @pytest.mark.parametrize(
     ("tools", "hinted"),
     [((), True), (("nvidia-smi",), False)],
