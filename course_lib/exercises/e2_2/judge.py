@@ -120,17 +120,28 @@ def weighed(
         return _TEXTS.hint("not finite", of=of)
     if not target.any():
         return _TEXTS.hint("all 0")
-    matrix, right = torch.stack(vectors, 1), torch.tensor(shares).double()
+    right = torch.tensor(shares).double()
+    off = (torch.stack(vectors, 1) @ right - target).norm() / target.norm()
+    counts = counted(found, each)
+    if counts is None:
+        return _TEXTS.hint("nearly" if off < _ROUNDED else "no sum", noun=noun, of=of)
+    fill = {"counted": _in_words(counts), "right": _in_words(shares)}
+    if fill["counted"] == fill["right"]:  # what differs is too small to be shown
+        return _TEXTS.hint("nearly")
+    return _TEXTS.hint("counts", noun=noun, of=of, **fill)
+
+
+def counted(found: dict, each: list) -> list[float] | None:
+    """Return how often each of some gradients is in another one; None if it is no sum.
+
+    All by the names of parameters, with finite numbers that are not all 0.
+    """
+    target, *vectors = map(_flat, (found, *each))
+    matrix = torch.stack(vectors, 1)
     # the usual driver fails where a micro-batch has no gradient
     least = torch.linalg.lstsq(matrix, target[:, None], driver="gelsd")
-    counts = least.solution.flatten()
-    rest, off = (
-        (matrix @ part - target).norm() / target.norm() for part in (counts, right)
-    )
-    if rest < _REST:
-        fill = {"counted": _in_words(counts.tolist()), "right": _in_words(shares)}
-        return _TEXTS.hint("counts", noun=noun, of=of, **fill)
-    return _TEXTS.hint("nearly" if off < _ROUNDED else "no sum", noun=noun, of=of)
+    rest = (matrix @ least.solution.flatten() - target).norm() / target.norm()
+    return least.solution.flatten().tolist() if rest < _REST else None
 
 
 def _in_words(numbers):

@@ -1,5 +1,7 @@
 """Exercise 2.3, decided: a mean over tokens from parts that hold different numbers."""
 
+import itertools
+import math
 import random
 from collections.abc import Iterator
 
@@ -8,11 +10,18 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.e2_2.judge import gradient, judge_cost, judge_gradient
+from course_lib.exercises.e2_2.judge import (
+    counted,
+    gradient,
+    judge_cost,
+    judge_gradient,
+)
 from course_lib.exercises.e2_2.observe import observe as observe
-from course_lib.exercises.exercise import Case
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.texts import Texts
 from course_lib.text import listed
 
+_TEXTS = Texts("2.3")
 _VOCABULARY, _IGNORED = 20, -100
 # per micro-batch the lengths of its sentences; the first tokens of each are its
 # question, which the model does not learn, so a short one has no target at all
@@ -23,6 +32,18 @@ _LENGTHS = (
     ((8, 8, 6), (2, 1), (7, 3, 4)),
     tuple((7, 5 + i % 3, 9) for i in range(8)),
 )
+
+
+def _targets_in(part):
+    return int((part[1] != _IGNORED).sum())
+
+
+# what an answer may count in a part
+_COUNTS = {
+    "targets that are not −100": _targets_in,
+    "all tokens, padding and questions too": lambda part: part[1].numel(),
+    "sentences": lambda part: len(part[1]),
+}
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -40,10 +61,6 @@ def cases(seed: int) -> Iterator[Case]:
         shares = [1 / sum(map(_targets_in, parts))] * len(parts)
         given = {"model": model, "microbatches": parts}
         yield Case(given, expected=(each, shares))
-
-
-def _targets_in(part):
-    return int((part[1] != _IGNORED).sum())
 
 
 def _drawn(numbers):
@@ -73,12 +90,34 @@ def _padded(lengths, words):
     return tokens, targets
 
 
+def _mixed(found, each, parts):
+    """The hint for means that were multiplied by one count and divided by another."""
+    vectors = [torch.cat([g.flatten() for g in one.values()]) for one in (found, *each)]
+    alike = len({len(vector) for vector in vectors}) == 1
+    if not alike or not vectors[0].isfinite().all() or not vectors[0].any():
+        return ""
+    found = counted(found, each)
+    full = [number for number, part in enumerate(parts) if _targets_in(part)]
+    for (times, one), (over, other) in itertools.permutations(_COUNTS.items(), 2):
+        total = sum(map(other, parts))
+        told = [one(parts[n]) / _targets_in(parts[n]) / total for n in full]
+        if found and all(
+            math.isclose(found[n], t, rel_tol=0.01) for n, t in zip(full, told)
+        ):
+            return _TEXTS.hint("mixed", times=times, over=over)
+    return ""
+
+
 def judge(case: Case, seen) -> str:
     """Compare the gradient with that of all sentences together, then what it cost."""
     [rank] = seen
     parts = case.given["microbatches"]
     counts = list(map(_targets_in, parts))
     where = f"micro-batches with {listed(counts)} targets"
-    judge_gradient(rank, *case.expected, where=where, noun="summed losses")
+    try:
+        judge_gradient(rank, *case.expected, where=where, noun="summed losses")
+    except Wrong as wrong:
+        wrong.hint = _mixed(rank["grads"], case.expected[0], parts) or wrong.hint
+        raise
     judge_cost(rank, max(len(targets) for _, targets in parts), where=where)
     return " + ".join(map(str, counts))

@@ -16,6 +16,7 @@ from course_lib.text import listed
 
 _TEXTS = Texts("6.3")
 CLOSE = 1e-3  # relative: what is right
+_ROUNDED = 1e-6  # relative: what sums in float32 may be off
 _LEAST, _MOST = 0.6, 1.4  # of the work and the traffic that are needed
 _SIGNAL = 0.3  # share of |G|² in |g|² of the average, so that rounding does not count
 # ranks, and for each measurement the images of a rank's batch and the batches
@@ -47,7 +48,7 @@ class Norms:
 
     def off(self, scale: float) -> float:
         """Return the big / small that gives this noise scale, over the right one."""
-        if _agree(scale, -self.b):  # small is 0
+        if math.isclose(scale, -self.b, rel_tol=_ROUNDED):  # small is 0
             return math.inf
         share = self.b * (self.B + scale) / (self.B * (scale + self.b))
         return share * self.small / self.big
@@ -133,6 +134,7 @@ def _other_number(norms, ratios, rank, **fill):
         why = "no noise"
     else:
         why = "average too small" if off < 1 else "average too large"
+    fill["clue"]["none"] = math.isinf(off)  # and not only few: their lengths are 0
     fill |= {"rank": rank, "ranks": norms.ranks, "count": norms.count, "b": norms.b}
     fill |= {"expected": norms.expected, "off": off}
     return _TEXTS.wrong("other number", why=why, **fill)

@@ -10,6 +10,7 @@ from course_lib.text import many
 _TEXTS = Texts("7.4")
 # rank and line of the programs in the notebook
 CULPRITS = {"A": (0, 13), "B": (3, 10), "C": (4, 11), "D": (2, 11)}
+_WORLD = {"A": 4, "B": 5, "C": 5, "D": 4}  # ranks of each launch
 # the hints on ranks and on lines
 _RANKS = {"A": "A rank", "B": "B rank", "C": "C rank", "D": "D rank"}
 _LINES = {"A": "A line", "B": "B line", "C": "C line", "D": "D line"}
@@ -30,6 +31,8 @@ def judge(case: Case, seen) -> str:
         if not isinstance(found, list | tuple) or [type(x) for x in found] != [int] * 2:
             raise _TEXTS.wrong("no pair", name=name, returned=shown(found))
         fill = {"name": name, "rank": found[0], "line": found[1]}
+        if found[0] not in range(_WORLD[name]):
+            raise _TEXTS.wrong("no rank", last=_WORLD[name] - 1, **fill)
         if found[0] != pair[0]:
             raise _TEXTS.wrong("other rank", why=_RANKS[name], **fill)
         if found[1] != pair[1]:
