@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from course_lib.text import short
+from course_lib.text import many, short
 
 _DEPTH = 6  # of lists in lists; no answer needs more
 PARTS = 10_000  # things in all lists of one value
@@ -95,7 +95,7 @@ class _Room:
 
     def _text(self, text):
         if len(text) > self.characters:
-            return Other(f"a text of {len(text):,} characters")
+            return Other(f"a text of {many(len(text), 'character')}")
         self.characters -= len(text)
         return text
 
