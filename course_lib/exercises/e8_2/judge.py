@@ -1,6 +1,7 @@
 """Exercise 8.2, decided: what five launch commands would start; nothing is run."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -19,6 +20,14 @@ _DATA = json.loads(
 )
 EXPECTED = _DATA["expected"]
 _PROGRAMS = ("program", "inner program")
+_LONGEST = 2000  # characters of a command
+# what srun takes from its environment, by its option (man srun, INPUT ENVIRONMENT)
+_OF_SRUN = {
+    "nodes": "SLURM_NNODES",
+    "ntasks": "SLURM_NTASKS",
+    "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+    "cpus-per-task": "SRUN_CPUS_PER_TASK",
+}
 _SPECIAL = ("standalone", "node 0 at node0:29500", "too few slots")  # own hints
 
 
@@ -33,6 +42,9 @@ def judge(case: Case, seen) -> str:
     texts = returned if isinstance(returned, dict) else {}
     if any(type(texts.get(name)) is not str for name in EXPECTED):
         raise _TEXTS.wrong("no commands", returned=shown(returned))
+    for name in EXPECTED:
+        if len(texts[name]) > _LONGEST:
+            raise _TEXTS.wrong("too long", name=name, found=len(texts[name]))
     for name, right in EXPECTED.items():
         facts = _facts(_words(texts[name], name), name)
         first = {what: right[what] for what in _PROGRAMS if what in right}
@@ -46,29 +58,33 @@ def judge(case: Case, seen) -> str:
     return many(len(EXPECTED), "command")
 
 
-def _facts(words, name, shell=True):
-    """What a command would start, in words by name; a shell takes NAME=value first."""
-    given = _assigned(words) if shell or words[:1] == ["env"] else {}
+def _facts(words, name, given=None, *, shell=True):
+    """What a command would start, in words by name; a shell takes NAME=value first.
+
+    `given` are the variables that whoever starts it has set.
+    """
+    own = _assigned(words) if shell or words[:1] == ["env"] else {}
+    given = (given or {}) | own
     program, words = _program(words)
+    if program == "torchrun":
+        return {"program": program} | _torchrun(words, given, name)
     if program not in _DATA["options"]:
         return {"program": program, "script": _script([program, *words])}
-    options, rest = _parsed(program, words, name)
-    if program == "torchrun":
-        return {"program": program} | _torchrun(options, rest)
     if program == "mpirun":
-        return {"program": program} | _mpirun(options, rest, given)
+        return {"program": program} | _mpirun(words, given, name)
+    options, rest = _parsed(program, words, name)
     shell = rest[:1] in (["bash"], ["sh"]) and rest[1:2] in (["-c"], ["-lc"])
     rest = _words("".join(rest[2:3]), name) if shell else rest
-    inner = _facts(rest, name, shell)
+    inner = _facts(rest, name, given, shell=shell)
     inner |= {"inner program": inner["program"], "agents": inner.get("nodes")}
-    return inner | {"program": program} | _srun(options)
+    return inner | {"program": program} | _srun(options, given)
 
 
 def _words(text, name):
     """A line as a shell cuts it: variables filled in, but not between ' and '."""
     line = re.sub(r"\\\n", " ", text).strip()
     line = re.sub(
-        r"\bexport ((?:\s*\w+=[^\s;&]+)+)\s*(?:;|&&|\n)", r"\1 ", line
+        r"\bexport\s+((?:\w+=[^\s;&]+\s+)*\w+=[^\s;&]+)\s*(?:;|&&|\n)", r"\1 ", line
     ).strip()
     if name in "DE":
         line = re.sub(r"'[^']*'|\$\{?(\w+)\}?", _value, line)
@@ -108,13 +124,14 @@ def _parsed(program, words, name):
     options, words = {}, list(words)
     while words and words[0].startswith("-"):
         word = words.pop(0)
-        key, sign, value = _cut(program, word, [*known, *alone])
+        key, sign, value = _cut(program, word)
         if key in alone and not sign:
             options[alone[key]] = [""]
         elif key in known and (sign or (words and words[0][:1] != "-")):
             value = value if sign else words.pop(0)
             options.setdefault(known[key], []).append(value)
             if key == "mca":
+                options["mca"][-1] += " " + "".join(words[:1])
                 del words[:1]
         else:
             fill = {"name": name, "option": word, "program": program}
@@ -122,61 +139,137 @@ def _parsed(program, words, name):
     return options, words
 
 
-def _cut(program, word, names):
+def _cut(program, word):
     """The name of an option, the sign before its value, and the value."""
     if program == "mpirun":  # Open MPI takes no =
         return word.lstrip("-"), "", ""
     if program == "srun" and word[1:2] != "-" and len(word) > 2:
         return word[1], "=", word[2:]
     key, sign, value = word.lstrip("-").partition("=")
-    if program == "torchrun":  # as argparse, which takes the beginning of a name
-        key = key.replace("_", "-")
-        full = [name for name in names if name.startswith(key)]
-        key = full[0] if len(full) == 1 and len(key) > 1 else key
     return key, sign, value
 
 
-def _torchrun(options, rest):
-    last = {name: values[-1] for name, values in options.items()}
-    least, _, most = last.get("nnodes", "1").partition(":")
+def _torchrun(words, given, name):
+    """What torchrun would start, as its own parser reads the words."""
+    args = _as_torchrun_reads(words, given, name)
+    least, _, most = args.nnodes.partition(":")
     nodes = least if most in ("", least) else f"{least} to {most}"
-    static = last.get("rdzv-backend", "static") == "static"
-    place = f"{last.get('master-addr', 'localhost')}:{last.get('master-port', '29500')}"
-    place = last.get("rdzv-endpoint", place if static else "nowhere")
-    meeting = f"{last.get('rdzv-backend')} at {place}"
+    static = args.rdzv_backend == "static"
+    place = f"{args.master_addr}:{args.master_port or 29500}"
+    place = args.rdzv_endpoint or (place if static else "nowhere")
+    meeting = f"{args.rdzv_backend} at {place}"
     if static:
-        meeting = f"node {last.get('node-rank', '0')} at {place}"
+        meeting = f"node {args.node_rank or 0} at {place}"
     if nodes == "1" and re.search(r"(node 0|c10d) at (localhost|127.0.0.1)\b", meeting):
         meeting = "here"
+    started = [args.training_script.removeprefix("./"), *args.training_script_args]
+    if args.module and "." not in started[0]:
+        started[0] += ".py"
+    elif args.module:
+        started.append("as a module")
     return {
-        **{"nodes": nodes, "ranks": last.get("nproc-per-node", "1")},
-        **{"restarts": last.get("max-restarts", "0")},
-        "meeting": "standalone" if "standalone" in last else meeting,
-        "id": "job7" if static else last.get("rdzv-id", "none"),
-        "script": shlex.join(rest).removeprefix("./"),
+        **{"nodes": nodes, "ranks": args.nproc_per_node},
+        **{"restarts": str(args.max_restarts)},
+        "meeting": "standalone" if args.standalone else meeting,
+        "id": "job7" if static else args.rdzv_id,
+        "script": _script(started) if args.no_python else shlex.join(started),
     }
 
 
-def _mpirun(options, rest, given):
+def _as_torchrun_reads(words, given, name):
+    """The options of torchrun, some of which it takes from variables PET_..."""
+    from torch.distributed.run import get_args_parser  # needed by this exercise alone
+
+    def refuse(*said, **_):
+        said = " ".join(map(str, said)) or "a call for help"
+        raise _TEXTS.wrong("torchrun", clue={name: said}, name=name, said=said)
+
+    # its parser reads them while it is made
+    own = {key: value for key, value in os.environ.items() if key[:4] == "PET_"}
+    for key in own:
+        del os.environ[key]
+    asked = {key: value for key, value in given.items() if key[:4] == "PET_"}
+    os.environ.update(asked)
+    try:
+        parser = get_args_parser()
+    except ValueError as error:
+        refuse(error)
+    finally:
+        for key in asked:
+            del os.environ[key]
+        os.environ.update(own)
+    parser.error = parser.exit = parser.print_help = refuse
+    known = {one: action for action in parser._actions for one in action.option_strings}
+    known["--node-rank"].type = str  # a variable that each node fills in for itself
+    return parser.parse_args([_in_full(word, known) for word in words])
+
+
+def _in_full(word, known):
+    """An option by its whole name, if one alone begins like this.
+
+    Some Pythons take the two spellings of one option, with - and with _, for two.
+    """
+    key, sign, value = word.partition("=")
+    full = [one for one in known if one.startswith(key)]
+    alone = key[:2] == "--" and len({known[one] for one in full}) == 1
+    return f"{full[0]}{sign}{value}" if alone and key not in known else word
+
+
+def _mpirun(words, given, name):
+    """What mpirun would start; after a : come more ranks, with options of their own."""
+    parts, placed = [[]], []
+    for word in words:
+        if word == ":":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    facts = []
+    for part in parts:
+        options, rest = _parsed("mpirun", part, name)
+        placed.append(options)
+        facts.append(_handed(options, rest, given))
+    together = {
+        what: " and ".join(dict.fromkeys(one[what] for one in facts))
+        for what in facts[0]
+    }
+    return {"placed": _placed(placed)} | together
+
+
+def _handed(options, rest, given):
+    """What the ranks of one program are told, and the script that they run."""
     handed, rest = {}, list(rest)
-    for pair in options.get("x", ()):
+    pairs = list(options.get("x", ()))
+    for word in options.get("mca", ()):
+        key, _, value = word.partition(" ")
+        pairs += value.split(";") if key == "mca_base_env_list" else []
+    for pair in pairs:
         name, sign, value = pair.partition("=")
         handed[name] = value if sign else given.get(name, "not set")
     if rest[:1] == ["env"]:
         handed |= _assigned(rest)
-    facts = {"placed": _placed(options), "script": _script(rest)}
     names = {"master address": "MASTER_ADDR", "master port": "MASTER_PORT"}
-    return facts | {
-        what: handed.get(name, "not handed on") for what, name in names.items()
-    }
+    facts = {what: handed.get(name, "not handed on") for what, name in names.items()}
+    return {"script": _script(rest)} | facts
 
 
-def _placed(options):
+def _placed(parts):
     """The ranks of each host as Open MPI 4.1 places them, "node0:2,node1:2"."""
+    used = {}
+    for options in parts:
+        counts = _counts(options, used)
+        if isinstance(counts, str):
+            return counts
+        used |= {name: used.get(name, 0) + count for name, count in counts.items()}
+    return ",".join(f"{name}:{count}" for name, count in used.items())
+
+
+def _counts(options, used):
+    """How many ranks of one program each host gets, or in words why none."""
     slots = {}
     for host in ",".join(options.get("host", ["localhost"])).split(","):
         name, _, count = host.partition(":")
         slots[name] = slots.get(name, 0) + _int(count or "1")
+    slots = {name: count - used.get(name, 0) for name, count in slots.items()}
     counts, wanted = dict.fromkeys(slots, 0), {*options.get("np", ())}
     mapping = "".join(options.get("map-by", ["slot"])).lower()
     each = re.fullmatch(r"(?:ppr:(\d+):node|node|slot|core|socket|numa)(:.*)?", mapping)
@@ -194,11 +287,12 @@ def _placed(options):
     for _ in range(min(total, 99)):
         free = [name for name in slots if counts[name] < min(slots[name], each or 99)]
         counts[min(free, key=counts.__getitem__) if turns else free[0]] += 1
-    return ",".join(f"{name}:{count}" for name, count in counts.items())
+    return counts
 
 
-def _srun(options):
-    last = {name: values[-1] for name, values in options.items()}
+def _srun(options, given):
+    last = {name: given[own] for name, own in _OF_SRUN.items() if own in given}
+    last |= {name: values[-1] for name, values in options.items()}
     nodes, each = _int(last.get("nodes", "2")), _int(last.get("ntasks-per-node", "0"))
     total = _int(last.get("ntasks", str(nodes * (each or 1))))
     facts = {"nodes": nodes, "tasks": total, "tasks of a node": each or total / 2}
