@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -138,9 +137,9 @@ def test_moments_come_back_from_a_file_and_into_a_folder(folder, tmp_path):
     moments = moments_of(folder, change)
     keep(moments, tmp_path / "kept")
     assert kept(tmp_path / "kept") == moments
-    for number, moment in enumerate(moments):
-        place = Path(tmp_path / str(number))
-        place.mkdir()
+    place = tmp_path / "again"
+    (place / "more").mkdir(parents=True)
+    for moment in moments:
         restore(place, moment.state)
         assert snapshot(place) == moment.state
 

@@ -12,6 +12,7 @@ as text, None for a folder.
 import ctypes
 import json
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,12 @@ def _content(path):
 
 
 def restore(folder: Path, state: dict) -> None:
-    """Write a state into an empty folder."""
+    """Let a folder hold this state, and nothing else."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     for name, content in sorted(state.items()):  # a folder stands before what is in it
         path = folder / name
         if content is None:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +71,6 @@ def _in_each_state(given, parent):
     expected = {"weights": weights, "done": 0, "first": True}
     yield Case(given | {"record": str(record)}, 1, expected=expected)
     for moment in kept(record)[:_MOMENTS]:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(exist_ok=True)
         expected = {"weights": weights, "done": moment.done, "first": False}
         where = {"path": moment.path, "part": moment.part}
         yield Case(given | {"state": moment.state} | where, 1, expected=expected)
