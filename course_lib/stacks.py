@@ -12,6 +12,8 @@ from typing import NamedTuple
 _LINE = re.compile(r'^  File "(.*)", line (\d+),? in (.*)$', re.MULTILINE)
 
 
+# the module that calls the learner's function in a rank
+_STARTS = os.path.join("course_lib", "launching", "rank_process.py")
 _SHOWN = 3  # lines of the learner's
 
 
@@ -128,7 +130,7 @@ def parse_dump(text: str) -> list[list[Frame]]:
             stacks[-1].insert(0, Frame(match[1], int(match[2]), match[3]))
         elif "most recent call first" in line:
             stacks.append([])
-    return [_inside(stack) for stack in stacks]
+    return [within_function(stack) for stack in stacks]
 
 
 def parse_tracebacks(text: str) -> list[Frame]:
@@ -150,7 +152,9 @@ def of_child(stacks: list[list[Frame]]) -> list[Frame]:
     return stack[starts[-1] + 1 :] if starts else stack
 
 
-def _inside(stack):
+def within_function(stack: list[Frame]) -> list[Frame]:
     """Return the stack without the frames that belong to starting the rank."""
+    starts = [n for n, frame in enumerate(stack, 1) if frame.file.endswith(_STARTS)]
+    stack = stack[starts[-1] :] if starts else stack
     first = next((i for i, frame in enumerate(stack) if is_learners(frame)), 0)
     return stack[first:]

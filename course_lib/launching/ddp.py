@@ -15,9 +15,8 @@ _NO_ATTRIBUTE = "'DistributedDataParallel' object has no attribute"
 _MOST = 6  # names
 
 
-def hints(error: BaseException) -> Iterator[str]:
-    """Yield what helps against `error`, if DistributedDataParallel's model tells it."""
-    text = str(error)
+def hints(error: BaseException, text: str) -> Iterator[str]:
+    """Yield what helps against an error of DDP, whose message is `text`."""
     model = _wrapped_model(error)
     if _NO_ATTRIBUTE in text:
         name = text.rpartition("attribute ")[2].strip("'")

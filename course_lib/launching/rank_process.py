@@ -232,7 +232,7 @@ def _failure(status, error):
         details="".join(traceback.format_exception(error)),
         virtual=_virtual_gpus(),
         at=at,
-        hints=tuple(ddp.hints(error)),
+        hints=tuple(ddp.hints(error, _text(error))),
     )
 
 

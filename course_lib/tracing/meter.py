@@ -21,7 +21,7 @@ _UNLIKE = (
 )
 _UNLIKE_CALLS = (
     "ranks passed unlike tensors to one collective: {}. Some numbers are wrong, and"
-    " nobody raises. All ranks must pass as many numbers, of the same type."
+    " nobody raises. All ranks must pass as many numbers of one type."
 )
 
 
@@ -242,7 +242,8 @@ class _Rounds:
         ranks = [rank for rank, _ in members]
         number = 1 + max(max(self.out[r], self.into[r], self.known[r]) for r in ranks)
         first = members[0][1]
-        if not all(first.fits(call) for _, call in members):
+        names = {call.name for _, call in members}
+        if len(names) == 1 and not all(first.fits(call) for _, call in members):
             self.unlike.append(_UNLIKE_CALLS.format(_listed(members)))
         for rank, call in members:
             self.out[rank] = self.into[rank] = self.known[rank] = number

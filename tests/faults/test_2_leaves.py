@@ -50,10 +50,14 @@ cl.launch(train)"""
 
 
 @pytest.mark.fault(2, "two ranks all-reduce different shapes")
-def test_different_shapes_are_named_as_a_likely_reason(kernel):
+def test_different_shapes_are_named_with_the_line_of_a_rank_that_gloo_ends(kernel):
     text = fault(kernel, "dist.all_reduce(torch.ones(1000))")
-    assert "was killed by SIGABRT" in text
-    assert "do all ranks pass tensors of the same shape" in text
+    assert "rank 0 of 2 was killed by SIGABRT (a crash in compiled code)" in text
+    assert "-->   6      dist.all_reduce(torch.ones(3))" in text
+    assert (
+        "rank 0 calls all_reduce of f32[3], rank 1 calls all_reduce of f32[1000]"
+        in text
+    )
 
 
 @pytest.mark.fault(2, "a tensor larger than the memory")

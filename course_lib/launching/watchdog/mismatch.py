@@ -6,7 +6,7 @@ from course_lib.launching.watchdog.stall import RankState
 from course_lib.text import ranks_named
 
 SAME = "All ranks must make the same collective calls in the same order."
-_SAME_NUMBERS = "All ranks must pass as many numbers, of the same type."
+_SAME_NUMBERS = f"{SAME[:-1]}, with as many numbers of one type."
 
 
 def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list[int]]:

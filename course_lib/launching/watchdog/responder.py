@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from course_lib.launching.watchdog import last_words
-from course_lib.stacks import Frame
+from course_lib.stacks import Frame, within_function
 from course_lib.tracing import flight_recorder
 from course_lib.tracing.flight_recorder import Call
 from course_lib.tracing.messages import rank_log
@@ -209,7 +209,7 @@ def _stacks():
     me, main = threading.get_ident(), threading.main_thread().ident
     frames = sys._current_frames()
     idents = sorted(frames.keys() - {me}, key=lambda ident: ident == main)
-    return tuple(_walk(frames[ident]) for ident in idents)
+    return tuple(within_function(_walk(frames[ident])) for ident in idents)
 
 
 def _walk(frame):
