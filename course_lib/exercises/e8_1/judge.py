@@ -47,6 +47,10 @@ def _drawn(numbers):
         del env[inner.local_rank]
         right = tuple(int(env[name]) for name in outer[1:4])
         yield f"{outer[0]}, with {inner.rank} and {inner.world_size}, too", env, right
+    for row in LAUNCHERS:
+        env = _variables(row, _numbers(numbers, (2, 5), 8)[0], 8)
+        del env[row.local_rank]
+        yield f"{row.rank} and {row.world_size} alone", env, "error"
     yield "no launcher", {"HOME": "/home/ada", "SLURM_JOB_ID": "7"}, "error"
 
 
@@ -93,6 +97,7 @@ def judge(case: Case, seen) -> str:
         fill |= {"raised": answer["raised"]}
         if right == "error":
             if not answer["raised"]:
+                fill |= dict(zip(("there", "local"), _half(env)))
                 raise _TEXTS.wrong("not refused", why=_accepted(env), clue=clue, **fill)
             if not answer["refused"]:
                 raise _TEXTS.wrong("other error", clue=clue, **fill)
@@ -127,7 +132,7 @@ def _accepted(env):
     """The name of the hint where there is no rank, but an answer."""
     counts = next((row for row in LAUNCHERS if row.local_rank in env), None)
     if counts is None:
-        return "nobody"
+        return "half" if _half(env) else "nobody"
     script = counts.launcher == "Slurm" and counts.world_size not in env
     return "batch script" if script else "missing"
 

@@ -51,7 +51,7 @@ def judge(case: Case, seen) -> str:
         for what, allowed in {**first, "script": ("train.py",), **right}.items():
             found = facts.get(what, "nothing")
             if found not in allowed:
-                fill = {"name": name, "what": what, "found": found}
+                fill = {"name": name, "what": what, "found": _cut_off(found)}
                 fill |= {"expected": allowed[0]}
                 why = found if found in _SPECIAL else what
                 raise _TEXTS.wrong("differs", why=why, clue={name: facts}, **fill)
@@ -92,9 +92,13 @@ def _words(text, name):
         words = shlex.split(line)
     except ValueError:
         words = []
-    if not words or "\n" in line:
-        raise _TEXTS.wrong("no line", name=name, returned=shown(text))
+    if not words or not line.replace("\t", " ").isprintable():
+        raise _TEXTS.wrong("no line", name=name, returned=_cut_off(ascii(text)))
     return words
+
+
+def _cut_off(text):
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _value(match):

@@ -118,8 +118,9 @@ def failed(case: Case, wrong: Failed) -> str:
 
 def _is_rounded(share, right):
     """Whether this is the right share in whole per cent, or in tenths."""
-    whole = share is not None and abs(100 * share - round(100 * share)) < 1e-6
-    return whole and abs(share - right) < 0.1
+    if share is None or abs(share - right) >= 0.1:
+        return False
+    return abs(100 * share - round(100 * share)) < 1e-6
 
 
 def _lost(share, right):

@@ -1,5 +1,5 @@
 def commands():
-    """Open MPI's own list of variables, and torchrun's options in their short forms."""
+    """Open MPI's own list of variables, short forms of options, a tab in a line."""
     meet = "--rdzv_backend c10d --rdzv_endpoint node0:29500 --rdzv_id job7"
     variables = "'MASTER_ADDR=node0;MASTER_PORT=29500'"
     return {
@@ -8,6 +8,6 @@ def commands():
         "C": f"mpirun -np 4 -npernode 2 -H node0:4,node1:4"
         f" --mca mca_base_env_list {variables} python train.py",
         "D": "srun --ntasks-per-node=4 --cpus-per-task=6 python train.py",
-        "E": "srun --ntasks-per-node=1 --cpus-per-task=24 torchrun --nnodes=2"
+        "E": "srun --ntasks-per-node=1 \\\n\t--cpus-per-task=24 torchrun --nnodes=2"
         f" --nproc-per-node=4 --max-restarts=3 {meet} train.py",
     }
