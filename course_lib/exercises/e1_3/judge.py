@@ -54,7 +54,10 @@ def judge(case: Case, seen) -> str:
         facts = _facts(rank["trace"], rank["names"])
         slow = {"took": 1e3 * rank["seconds"], "whole": 1e3 * needed["seconds"]}
         slow |= {"gain": gain, "least": _FASTER, "bubble": facts["count"] + 1}
-        slow |= {"why": _why_slow(**facts), "count": facts["count"]}
+        why = _why_slow(**facts)
+        if why in ("held up", "few") and _is_behind(rank["trace"], rank["names"]):
+            why = "behind"
+        slow |= {"why": why, "count": facts["count"]}
         raise _TEXTS.wrong("slow", clue=facts, also={"gain": gain}, **slow)
     word = rank["trace"].source.partition(":")[0]
     return f"{gain:.2f} times as fast as the whole batch at once ({word})"
@@ -92,6 +95,20 @@ def _facts(trace, names):
     turns = bool(forward and backward) and backward[0].start < forward[-1].start
     late = bool(forward and second) and second[0].start >= forward[-1].stop
     return {"count": len(forward), "turns": turns, "late": late}
+
+
+def _is_behind(trace, names):
+    """True if the second device gets its first part when two are done on the first.
+
+    That one went from the first to the second without a pause: nobody waited.
+    """
+    (first, _), (second, _) = (_regions(trace, name) for name in names)
+    if len(first) < 2 or not second:
+        return False
+    one, other = first[:2]
+    # a copy may stand between them, the part on the second device may not
+    paused = other.start - one.stop > one.stop - one.start
+    return not paused and second[0].start >= other.stop
 
 
 def _regions(trace, device):

@@ -72,7 +72,7 @@ def judge(case: Case, seen) -> str:
     passes = len(rank["tried"])
     if number != expected:
         why = _why(number, expected, rank["tried"])
-        clue = {"off": number - expected}
+        clue = {"off": number - expected, "why": why}
         also = {"passes": passes}
         raise _TEXTS.wrong("other number", why=why, clue=clue, also=also, **fill)
     facts = (

@@ -41,7 +41,7 @@ def judge(case: Case, seen) -> str:
     """Compare weights, then the work of each rank, what travelled, and the end."""
     facts = _facts(case, seen)
     wrong = _TEXTS.differing(facts[:-2])
-    hint = f"Here {wrong}. {wrong.hint}" if wrong else _TEXTS.hint("plain")
+    hint = f"Here {wrong}. {wrong.hint}" if wrong else _other_training(case, seen)
     returned, also = [one["returned"] for one in seen], wrong and wrong.clue
     refuse_weights(returned, case.expected["weights"], hint=hint, also=also)
     if wrong := _TEXTS.differing(facts):
@@ -49,6 +49,15 @@ def judge(case: Case, seen) -> str:
         raise wrong
     steps, sent = len(case.expected["batches"]), len(_reduces(seen[0]))
     return f"{steps} steps" + (f" with {sent} all-reduces" if sent else "")
+
+
+def _other_training(case, seen):
+    """The hint for other weights where all costs are within their bounds."""
+    epochs, share = case.given["epochs"], sum(case.expected["batches"]) / len(seen)
+    found = {sum(one["passes"]) * epochs / share for one in seen}
+    if len(found) == 1 and (count := found.pop()) > epochs and count.is_integer():
+        return _TEXTS.hint("epochs", count=int(count), epochs=epochs)
+    return _TEXTS.hint("plain")
 
 
 def _facts(case, seen):
