@@ -11,6 +11,7 @@ from course_lib.lessons import core_path
 from course_lib.lessons.summary import summary
 from tests import pages
 
+PATH = "map", "next", "title"  # cells that `python -m course_lib path` writes
 TASKS = list(exercises().values())
 LESSONS = {
     path.name.partition("_")[0]: json.loads(path.read_text(encoding="utf-8"))
@@ -57,15 +58,33 @@ def test_a_lesson_ends_with_its_exercises_the_next_lesson_and_its_kernel(number)
     named = re.findall(r"\b\d\.\d[a-z]?\b", text)
     assert named == [task.id for task in own]
     assert bool(own) == (f"](../exercises/{number[:2]}_" in text)
+    assert bool(own) != ("no exercise of its own" in text)
     behind = [name for name in LESSONS if name > number]
     assert not behind or f"]({behind[0]}_" in text
+
+
+def test_exercises_of_several_lessons_say_which_belong_to_which():
+    for path in sorted((pages.ROOT / "exercises").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        told = "".join(cells[0]["source"])
+        own = {
+            name: [task.id for task in core_path.exercises_of(name, TASKS)]
+            for name in LESSONS
+            if name[:2] == path.name[:2]
+        }
+        named = {
+            name: re.findall(r"\d\.\d[a-z]?", ids)
+            for name, ids in re.findall(r"\[lesson (\w+)\]\(\S+\): ([^A]*)\.", told)
+        }
+        expected = {name: ids for name, ids in own.items() if ids}
+        assert named == (expected if len(expected) > 1 else {}), path.name
 
 
 def test_the_cells_of_the_path_are_as_the_command_writes_them():
     for path, notebook in complete(pages.ROOT).items():
         stored = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts = {cell["id"]: "".join(cell["source"]) for cell in stored}
-        made = {c.id: c.source for c in notebook.cells if c.id in ("map", "next")}
+        made = {c.id: c.source for c in notebook.cells if c.id in PATH}
         assert made.items() <= texts.items(), "run: python -m course_lib path"
 
 

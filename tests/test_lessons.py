@@ -69,6 +69,17 @@ def test_every_stored_figure_has_text_for_screen_readers(lesson):
     assert all("<img alt=" in "".join(d.get("text/html", "")) for d in figures)
 
 
+def test_the_first_lesson_explains_what_figures_say_and_links_to_more():
+    cells = nbformat.read(LESSONS[0], as_version=4).cells
+    ids = [cell.id for cell in cells]
+    text = cells[ids.index("timeline-read")].source
+    assert ids.index("timeline-read") == ids.index("timeline") + 1  # the first trace
+    for word in ("Measured", "Modelled", "Disturbed", "Hidden"):
+        assert f"*{word}*" in text, word
+    for heading in ("play-a-scene", "read-the-grey-line"):
+        assert f"](../docs/lessons.md#{heading})" in text, heading
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_rank_counts_the_gpus_of_its_own_machine(folder):
     files = (path for path in (ROOT / folder).rglob("*") if path.suffix in KINDS)

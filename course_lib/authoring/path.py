@@ -1,7 +1,8 @@
 """The path through the course: links in lessons and exercises, made for all alike.
 
 In each lesson the cell `map` says how long it takes, what it needs and where on the way
-it is, and the cell `next` leads on. Exercises end with a cell `next`, too. Title and
+it is, and the cell `next` leads on. Exercises end with a cell `next`, too; of a stage
+with several lessons their title's last paragraph says which belong to which. Title and
 order come from the files; words for the map, minutes and needs from the metadata
 `course` of each lesson.
 """
@@ -19,6 +20,7 @@ from course_lib.text import listed
 _COMMAND = "python -m course_lib path"
 _KEYS = ("short", "minutes", "needs")  # of a lesson's metadata
 # a kernel and its server of ranks had 0.7 to 0.95 GB, and stay when a tab is closed
+_AFTER = "After [lesson "
 _SHUT_DOWN = "*Kernel › Shut Down Kernel* frees most of a gigabyte."
 
 
@@ -70,17 +72,33 @@ def ending(lessons: list[Lesson], here: Lesson, exercises: str) -> str:
     """Return the text of the cell `next` of a lesson."""
     at = lessons.index(here)
     following = lessons[at + 1] if at + 1 < len(lessons) else None
-    own = exercises_of(here.number, list(catalog().values()))
+    own = _exercises(here)
     parts = []
     if exercises and own:
-        several = len(own) > 1
-        name = f"exercise{'s' * several} {listed([task.id for task in own])}"
+        name = f"exercise{'s' * (len(own) > 1)} {listed(own)}"
         parts.append(f"Now write it yourself: [{name}](../exercises/{exercises}).")
+    elif exercises:
+        parts.append("This lesson has no exercise of its own.")
     if following:
         link = f"[{following.number} {following.title}]({following.file})"
         parts.append(f"Next: {link}.")
     parts.append(_SHUT_DOWN)
     return "\n\n".join(parts)
+
+
+def before_exercises(lessons: list[Lesson], number: str) -> str:
+    """Return which exercises of a stage belong to which lesson, nothing if to one."""
+    own = [one for one in lessons if one.number[:2] == number and _exercises(one)]
+    parts = (
+        f"{_AFTER}{one.number}](../notebooks/{one.file}): {listed(_exercises(one))}."
+        for one in own
+    )
+    return " ".join(parts) if len(own) > 1 else ""
+
+
+def _exercises(lesson):
+    """The ids of the exercises that belong to a lesson."""
+    return [task.id for task in exercises_of(lesson.number, [*catalog().values()])]
 
 
 def after_exercises(lessons: list[Lesson], number: str) -> str:
@@ -129,6 +147,10 @@ def complete(root: Path) -> dict[Path, object]:
         end = len(notebook.cells)
         put(notebook, "next", ending(lessons, here, exercises), at=end)
     for path, notebook in solutions.items():
+        title = notebook.cells[0]
+        about = title.source.partition(f"\n\n{_AFTER}")[0]
+        belong = before_exercises(lessons, path.name[:2])
+        title.source = f"{about}\n\n{belong}".rstrip()
         text = after_exercises(lessons, path.name[:2])
         put(notebook, "next", text, at=len(notebook.cells))
     return {**notebooks, **solutions}
