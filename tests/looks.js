@@ -48,6 +48,8 @@
       const inside = element.tagName === "IMG" || element.getRootNode().host;
       if (inside && box.right > room.right + 1)
         faults.push(`cut: ${(element.alt ?? text).slice(0, 60)}`);
+      if (text && getComputedStyle(element).wordBreak === "break-all")
+        faults.push(`breaks inside of words: ${text.slice(0, 60)}`);
       if (element.tagName === "BUTTON" && element.scrollWidth > element.clientWidth + 1)
         faults.push(`cut: ${text}`);
       // the colours of IPython's own tracebacks are the theme's

@@ -108,21 +108,77 @@ def test_sliders_change_the_figure(page):
 
 
 def test_pressing_i_twice_stops_a_launch(page):
-    page.locator(".jp-Notebook .jp-Cell").last.click()
-    page.keyboard.press("Escape")
-    page.keyboard.press("b")
-    page.keyboard.press("Enter")
-    page.keyboard.insert_text(
-        "import time\ndef endless(rank, world_size):\n    print('started')\n"
-        "    time.sleep(1000)\n\ncl.launch(endless, world_size=2)"
+    cell = new_cell(
+        page,
+        "def endless(rank, world_size):\n    print('started')\n"
+        "    import time; time.sleep(1000)\n\ncl.launch(endless, world_size=2)",
     )
-    page.keyboard.press("Shift+Enter")
-    cell = page.locator(CODE, has_text="def endless").first
     cell.locator("pre", has_text="started").first.wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("i")
     page.keyboard.press("i")
     cell.get_by_text("endless on 2 ranks: interrupted").wait_for()
+
+
+def test_a_silent_cell_has_a_clock_until_it_ends(page):
+    cell = new_cell(page, "while True:\n    pass")
+    cell.get_by_text(re.compile("this cell runs, [0-9]+ s")).wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("i")
+    page.keyboard.press("i")
+    cell.get_by_text("KeyboardInterrupt").first.wait_for()
+    assert cell.get_by_text("this cell runs").count() == 0
+
+
+def new_cell(page, code):
+    """Write a cell at the end, and start it."""
+    page.locator(".jp-Notebook .jp-Cell").last.click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    page.keyboard.press("Enter")
+    page.keyboard.insert_text(code)
+    page.keyboard.press("Shift+Enter")
+    return page.locator(CODE, has_text=code.splitlines()[0]).first
+
+
+def test_a_guess_whose_kernel_was_restarted_says_what_to_do(page, lab, browser):
+    asked = run(page, 'cl.guess("00-copies"')
+    asked.get_by_role("button", name="4", exact=True).wait_for()
+    driven.save(page)
+    restart(page, LESSON)
+    asked.get_by_role("status").get_by_text("Run All Above Selected Cell").wait_for()
+    assert asked.locator(".jupyter-widgets-disconnected").count() == 0  # with its icon
+    assert asked.get_by_role("button", name="4", exact=True).is_disabled()
+    assert looks(page) == []
+    # opened once more, there is nothing left of the buttons
+    again = opened(browser, lab, LESSON)
+    driven.show_all(again)
+    place = again.locator(CODE, has_text='cl.guess("00-copies"').first
+    gone = place.locator(".jp-OutputArea-output.jupyter-widgets:not(:has(*))")
+    gone.wait_for()
+    content = gone.evaluate("output => getComputedStyle(output, '::after').content")
+    assert "Run All Above Selected Cell" in content
+    assert gone.evaluate("output => getComputedStyle(output).fontSize") == "0px"
+    # what the text says is done
+    place.click()
+    again.evaluate(
+        """async () => {
+            const { commands } = window.jupyterapp
+            await commands.execute("notebook:run-all-above")
+        }"""
+    )
+    cell = run(again, 'cl.guess("00-copies"')
+    cell.get_by_text("You guess 4, as before.").wait_for()
+    again.close()
+
+
+def restart(page, path):
+    """Restart the kernel of the notebook in front."""
+    page.keyboard.press("Escape")
+    page.keyboard.press("0")
+    page.keyboard.press("0")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    wait_for_kernel(page, path)
 
 
 def test_the_links_of_the_map_lead_on_and_back(lab, browser):
@@ -144,6 +200,18 @@ def test_the_link_at_the_end_of_a_lesson_opens_its_exercises(exercise):
     assert exercise.get_by_role("heading", name="Exercises 4").first.is_visible()
 
 
+def test_the_tabs_of_a_lesson_and_its_exercises_differ_in_their_first_letters(exercise):
+    labels = []
+    for path in (LAST_LESSON, EXERCISE):
+        tab = exercise.locator(f".lm-TabBar-tab[title*='Path: {path}']")
+        label = tab.locator(".lm-TabBar-tabLabel")
+        label.wait_for()
+        before = "label => getComputedStyle(label, '::before').content"
+        before = label.evaluate(before).strip('"').replace("none", "")
+        labels.append(before + label.inner_text())
+    assert labels == [LAST_LESSON.name, f"Exercises {EXERCISE.name}"]
+
+
 CHECK = 'cl.check("4.1", shard_indices)'
 WRONG = """def shard_indices(num_samples, rank, world_size):
 return list(range(rank, num_samples, world_size))"""
@@ -161,20 +229,27 @@ def test_a_wrong_answer_is_told_apart_and_gets_a_hint_by_its_button(exercise):
     write(exercise, WRONG)
     cell = run(exercise, CHECK)
     cell.get_by_text(re.compile("4.1 not yet: rank . of . gets")).wait_for()
-    button = cell.get_by_role("button", name="4.1: hint 1 of")
-    figure, below = cell.locator("img").bounding_box(), button.bounding_box()
-    assert below["y"] > figure["y"], "what helps on stands beside what is wrong"
-    button.click()
-    cell.get_by_text("4.1, hint 1 of").wait_for()
-    cell.get_by_role("button", name="4.1: hint 2 of").wait_for()
+    for number in (1, 2, 3):
+        cell.get_by_role("button", name=f"4.1: hint {number} of 3").click()
+        cell.get_by_text(f"4.1, hint {number} of 3").wait_for()
+    button = cell.get_by_role("button", name="4.1: no more hints")
+    verdict, hints = cell.get_by_text("4.1 not yet"), cell.get_by_text("hint 1 of 3")
+    order = [verdict, cell.locator("img"), button, hints.first]
+    heights = [part.bounding_box()["y"] for part in order]
+    assert heights == sorted(heights)
+    assert cell.locator("code", has_text="world_size").first.is_visible()
     assert looks(exercise) == []
 
 
-def test_a_right_answer_is_drawn_and_praised(exercise):
+def test_a_right_answer_is_praised_and_drawn(exercise):
     write(exercise, ANSWER)
     cell = run(exercise, CHECK)
-    cell.get_by_text("4.1 right").wait_for()
-    assert cell.locator("img[alt*='held more than once']").is_visible()
+    praise, figure = (
+        cell.get_by_text("4.1 right"),
+        cell.locator("img[alt*='more than']"),
+    )
+    figure.wait_for()
+    assert praise.bounding_box()["y"] < figure.bounding_box()["y"]
     assert looks(exercise) == []
 
 
@@ -205,12 +280,14 @@ def test_what_is_hard_to_read_or_cut_is_found(exercise):
             <p style="background:#000;color:#fff">clear words</p>
             <p style="opacity:.3">faded words</p>
             <button style="width:3em;white-space:nowrap">more than fits</button>
+            <pre style="word-break:break-all">broken words</pre>
             <img alt="a wide figure" style="width:3000px;max-width:none">` }"""
     )
     faults = exercise.evaluate(driven.LOOKS)
     found = sorted(fault.partition(": ")[2] for fault in faults)
     assert found == [
         "a wide figure",
+        "broken words",
         "faded words",
         "more than fits",
         "pale words",
@@ -218,11 +295,7 @@ def test_what_is_hard_to_read_or_cut_is_found(exercise):
 
 
 def test_what_is_done_is_still_there_after_a_restart(exercise, folder):
-    exercise.keyboard.press("Escape")
-    exercise.keyboard.press("0")
-    exercise.keyboard.press("0")
-    exercise.locator(".jp-Dialog .jp-mod-accept").click()
-    wait_for_kernel(exercise, EXERCISE)
+    restart(exercise, EXERCISE)
     cell = run(exercise, "import course_lib as cl", "cl.summary()")
     count = sum(name.startswith("4.") for name in exercises())
     cell.get_by_text(f"1 of {count} exercises right").wait_for()

@@ -485,7 +485,8 @@ def test_a_check_whose_answer_cell_did_not_run_says_so(desks, before):
     said = error(desk.run('cl.check("4.5c", not_written_yet)'))
     assert words(said) == (
         "○ 4.5c not started: there is no not_written_yet in this kernel yet. Run the"
-        " cell above that defines it, then this one."
+        " cell above that defines it, then this one. After a restart: Run › Run All Above"
+        " Selected Cell."
     )
     # another name that is missing is told as ever
     assert "NameError" in error(desk.run('cl.check("4.5c", min(no_such_name))'))

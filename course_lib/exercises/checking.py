@@ -209,6 +209,7 @@ def _show_name_error(shell, kind, error, trace, tb_offset=None):
         told = NotStarted(
             f"○ {call[1]} not started: there is no {error.name} in this kernel yet."
             "\nRun the cell above that defines it, then this one."
+            " After a restart: Run › Run All Above Selected Cell."
         )
         error._render_traceback_ = told._render_traceback_
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

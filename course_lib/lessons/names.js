@@ -13,7 +13,8 @@
     for (const element of all) element.classList.remove(lost);
     for (const button of panel.querySelectorAll("button")) button.disabled = true;
     for (const slider of panel.querySelectorAll(".noUi-target")) set(slider, "disabled", "");
-    line.textContent = "The kernel has ended or was restarted: run this cell again.";
+    line.textContent = "The kernel of these buttons has ended. "
+      + "Run › Run All Above Selected Cell, then run this cell.";
   };
   const name = () => {
     const lines = [...panel.querySelectorAll(".widget-html-content")];
