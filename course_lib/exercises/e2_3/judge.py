@@ -91,10 +91,14 @@ def _padded(lengths, words):
 
 
 def _mixed(found, each, parts):
-    """The hint for means that were multiplied by one count and divided by another."""
-    vectors = [torch.cat([g.flatten() for g in one.values()]) for one in (found, *each)]
-    alike = len({len(vector) for vector in vectors}) == 1
-    if not alike or not vectors[0].isfinite().all() or not vectors[0].any():
+    """The hint for means that were multiplied by one count and divided by another.
+
+    Nothing if these gradients are none of such means.
+    """
+    grads = list(found.values())
+    if not all(grad.isfinite().all() for grad in grads) or not any(
+        map(torch.any, grads)
+    ):
         return ""
     found = counted(found, each)
     full = [number for number, part in enumerate(parts) if _targets_in(part)]
@@ -117,7 +121,8 @@ def judge(case: Case, seen) -> str:
     try:
         judge_gradient(rank, *case.expected, where=where, noun="summed losses")
     except Wrong as wrong:
-        wrong.hint = _mixed(rank["grads"], case.expected[0], parts) or wrong.hint
+        if "grads" in (wrong.clue or {}):  # they are there, and of the right shapes
+            wrong.hint = _mixed(rank["grads"], case.expected[0], parts) or wrong.hint
         raise
     judge_cost(rank, max(len(targets) for _, targets in parts), where=where)
     return " + ".join(map(str, counts))
