@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import io
-import json
 import linecache
 import logging
 import os
@@ -261,7 +260,7 @@ def surroundings() -> Surroundings:
     }
     virtual = sys.modules.get("course_lib.accelerators.virtual")
     devices = virtual.machine.options if virtual else None
-    environ = os.environ | {LOGS: json.dumps(_logs())}
+    environ = os.environ | {LOGS: pickle.dumps(_logs()).hex()}
     return Surroundings(environ, sys.path, folder, sources, devices)
 
 
@@ -271,8 +270,9 @@ def _logs():
     for handler in root.handlers:
         if type(handler) is not logging.StreamHandler:
             continue  # a file or a socket, which ranks would write all at once
-        form = handler.formatter
-        text, date = (form._fmt, form.datefmt) if form else (None, None)
+        # a class of the notebook's own may not be known there
+        plain = type(handler.formatter) is logging.Formatter
+        form = handler.formatter if plain else None
         name = "stdout" if handler.stream is sys.stdout else "stderr"
-        written.append([name, handler.level, text, date])
+        written.append((name, handler.level, form))
     return root.level, written

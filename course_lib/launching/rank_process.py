@@ -6,7 +6,6 @@ import contextlib
 import faulthandler
 import gc
 import io
-import json
 import linecache
 import logging
 import mmap
@@ -266,7 +265,7 @@ def _surround(place, setup):
 
     logs = setup.environ.pop(payload.LOGS)
     _take_on(setup.environ | _variables(place))
-    _log(*json.loads(logs))
+    _log(*pickle.loads(bytes.fromhex(logs)))
     sys.meta_path.insert(0, _TextBars)
     tempfile.tempdir = None  # the server may have looked up another
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
@@ -295,12 +294,10 @@ def _log(level, written):
     """Log as the notebook does: with the root logger's level, in the same form."""
     root = logging.getLogger()
     root.setLevel(level)
-    for stream, least, text, date in written:
+    for stream, least, form in written:
         handler = logging.StreamHandler(getattr(sys, stream))
         handler.setLevel(least)
-        if text:
-            style = "%" if "%(" in text else "{" if "{" in text else "$"
-            handler.setFormatter(logging.Formatter(text, date, style))
+        handler.setFormatter(form)
         root.addHandler(handler)
 
 
