@@ -257,9 +257,99 @@ def test_gradients_of_gradients_and_inference_mode_work(devs):
         assert not mlp().to(devs[1])(torch.ones(2, 4, device=devs[1])).requires_grad
 
 
+RECURRENT = {
+    "RNN": lambda: nn.RNN(3, 5, batch_first=True),
+    "RNN of ReLU": lambda: nn.RNN(3, 5, batch_first=True, nonlinearity="relu"),
+    "LSTM": lambda: nn.LSTM(3, 5, batch_first=True),
+    "GRU": lambda: nn.GRU(3, 5, batch_first=True),
+    "LSTM, no bias": lambda: nn.LSTM(3, 5, batch_first=True, bias=False),
+    "GRU, no bias": lambda: nn.GRU(3, 5, batch_first=True, bias=False),
+    "LSTM, two layers, both ways": lambda: nn.LSTM(
+        *(3, 5, 2), batch_first=True, bidirectional=True, dropout=0.5
+    ),
+    "GRU, two layers, both ways": lambda: nn.GRU(
+        *(3, 5, 2), batch_first=True, bidirectional=True
+    ),
+    "LSTM with a projection": lambda: nn.LSTM(3, 5, batch_first=True, proj_size=2),
+}
+LENGTHS = {"equal": None, "sorted": [7, 4, 2], "as they come": [2, 7, 4]}
+
+
+def recurrent(make, lengths, device):
+    """Outputs, last states and gradients of a model of sequences, on the CPU."""
+    torch.manual_seed(0)
+    model, x = make().to(device), torch.randn(3, 7, 3, device=device)
+    x.requires_grad_()
+    given = x
+    if lengths:
+        ordered = lengths == sorted(lengths, reverse=True)
+        given = nn.utils.rnn.pack_padded_sequence(
+            x, torch.tensor(lengths), batch_first=True, enforce_sorted=ordered
+        )
+        assert given.data.device == x.device and given.batch_sizes.is_cpu
+    out, states = model(given)
+    if lengths:
+        out, back = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+        assert back.is_cpu and back.tolist() == lengths
+    states = states if isinstance(states, tuple) else (states,)
+    assert {each.device for each in (out, *states)} == {x.device}
+    sum(each.square().sum() for each in (out, *states)).backward()
+    found = [out, *states, x.grad, *(p.grad for p in model.parameters())]
+    return [each.detach().cpu() for each in found]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("make", RECURRENT.values(), ids=RECURRENT)
+def test_recurrent_layers_give_the_numbers_of_the_cpu(devs, make, lengths):
+    assert_close(
+        recurrent(make, lengths, devs[1]), recurrent(make, lengths, torch.device("cpu"))
+    )
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_what_the_cpu_has_no_kernel_for_is_refused_with_the_next_step(devs, kind):
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_recurrent_layers_work_without_gradients(devs, kind, mode):
+    model, x = kind(3, 5), torch.randn(2, 4, 3)
+    with mode():
+        wanted = model(x)[0]
+        assert_close(model.to(devs[1])(x.to(devs[1]))[0].cpu(), wanted)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_compute_in_the_type_of_autocast(devs, kind):
     model = kind(3, 5).to(devs[1])
-    with pytest.raises(NotImplementedError, match="virtual GPUs do not .* use .cpu()"):
-        model(torch.ones(2, 4, 3, device=devs[1]))
-    assert model.cpu()(torch.ones(2, 4, 3))[0].shape == (2, 4, 5)
+    with torch.autocast("vgpu", torch.bfloat16):
+        out = model(torch.randn(2, 4, 3, device=devs[1]))[0]
+    assert out.dtype == torch.bfloat16
+    out.float().sum().backward()
+    assert model.weight_hh_l0.grad.dtype == torch.float32
+
+
+class Tagger(nn.Module):
+    """A model of sequences that packs in its forward, as DataParallel's FAQ has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(3, 5, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        out, _ = self.layer(packed)
+        return nn.utils.rnn.pad_packed_sequence(out, True, total_length=x.shape[1])[0]
+
+
+def test_data_parallel_splits_a_batch_of_packed_sequences(devs):
+    model, x = Tagger(), torch.randn(4, 7, 3)
+    lengths = torch.tensor([3, 7, 2, 5])
+    wanted = model(x, lengths)
+    wanted.square().sum().backward()
+    gradient = model.layer.weight_ih_l0.grad.clone()
+    model.zero_grad()
+    model.to(devs[0])
+    both = nn.DataParallel(model, [0, 1])
+    out = both(x.to(devs[0]), lengths.to(devs[0]))
+    out.square().sum().backward()
+    assert_close(out.cpu(), wanted)
+    assert_close(model.layer.weight_ih_l0.grad.cpu(), gradient)

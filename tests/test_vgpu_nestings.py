@@ -11,13 +11,8 @@ LIMIT = 2400  # seconds for all cases: 70 on a quiet machine
 pytestmark = pytest.mark.timeout(LIMIT)
 
 # what a virtual GPU refuses and the CPU does not -> why; what agrees has to leave
-_NO_KERNEL = "CUDA's operator for it is one that the CPU lacks"
 _WRAPPED = "vmap makes a number a tensor of the device, which Python cannot be handed"
 KNOWN = {
-    "nn.GRU": _NO_KERNEL,
-    "nn.GRUCell": _NO_KERNEL,
-    "nn.LSTM": _NO_KERNEL,
-    "nn.LSTMCell": _NO_KERNEL,
     "addbmm_": "the CPU's grows what it is written to, which no operator should do",
     "linspace.tensor_overload": _WRAPPED,
     "logspace.tensor_overload": _WRAPPED,

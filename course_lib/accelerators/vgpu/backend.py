@@ -17,6 +17,7 @@ from course_lib.accelerators.vgpu import (
     lazy,
     pinning,
     ranks,
+    recurrent,
     tensors,
 )
 from course_lib.accelerators.vgpu.api import Api
@@ -53,6 +54,7 @@ def install() -> None:
         kernels.impl(name, refuse, key)
     autocast.register_casts(kernels)
     attention.register_attention(kernels)
+    recurrent.register_cells(kernels)
     _library.extend([fallback, kernels])
     load = factories.load_storage
     torch.serialization.register_package(9, lambda storage: None, load)

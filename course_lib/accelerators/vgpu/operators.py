@@ -51,6 +51,7 @@ class Traits:
         # these take indices or lengths from the CPU on CUDA, too
         self.mixes = name in _MIXES
         self.picks = name in _PICKS
+        self.leaves = name in _LEAVES
         dynamic = torch.Tag.dynamic_output_shape in tags
         self.waits = dynamic or torch.Tag.data_dependent_output in tags
 
@@ -65,6 +66,8 @@ SPECIAL: dict = {}  # operators that are not one kernel on one device; backend f
 _RESHAPE = {"resize_", "resize_as_", "set_", "_resize_output_"}
 _MIXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 _MIXES |= {"_pack_padded_sequence", "tensor_split", "_ctc_loss"}
+# of whose results the last stays on the CPU, which plans with it
+_LEAVES = {"_pack_padded_sequence"}
 _PICKS = {"embedding", "index", "index_select", "gather", "_unsafe_index"}
 _PLAIN = {int, float, bool, type(None), torch.dtype}
 
@@ -102,6 +105,8 @@ def run_operator(func, args, kwargs):
         result, works = _wrapped(out, place, operands=operands, traits=traits)
         if works and not traits.free:
             charge(traits, place, done=(inner, named, out), operands=operands)
+    if traits.leaves:
+        return *result[:-1], out[-1]
     if traits.waits:
         machine.clock.wait(place.index)
     return result
