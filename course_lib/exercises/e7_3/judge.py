@@ -23,13 +23,9 @@ _TEXTS = Texts("7.3")
 _RATE = 0.1
 # workers, steps, bound: the last one never binds
 _SIZES = ((3, 5, 2), (2, 4, 0), (4, 3, 1), (2, 3, 7))
-_COLLECTIVES = {"barrier", "broadcast", "all_reduce", "reduce", "gather", "all_gather"}
-_COLLECTIVES |= {
-    "scatter",
-    "broadcast_object_list",
-    "all_gather_object",
-    "monitored_barrier",
-}
+# in which a server may stand; one that broadcasts is about to send
+_COLLECTIVES = {"barrier", "monitored_barrier", "all_reduce", "reduce", "gather"}
+_COLLECTIVES |= {"all_gather", "all_gather_object", "scatter"}
 _WAITS = {TAKEN: "gradient", ANSWERED: "answer", FREED: "late answer"}
 
 
@@ -156,7 +152,7 @@ def failed(case: Case, wrong: Failed) -> str:
         what, fill["call"] = "collective", calls[0]
     elif error.kind == "lost" or error.where.keys() <= {0}:
         what = "goes on"
-    elif "send" in functions:
+    elif {"send", "broadcast"} & functions:
         what = "elsewhere"
     elif waits != TAKEN and _posted(given).count(worker) >= step:
         what = "not waited for"

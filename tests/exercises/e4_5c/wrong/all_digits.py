@@ -1,5 +1,5 @@
 # hint: [printed]
-# same as: other_digits.py
+# same as: nobody_prints.py
 def mean_loss(rank, world_size, loss):
     mean = loss.detach().clone()
     dist.all_reduce(mean)
