@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from course_lib.exercises.file_states import States, keep, kept, restore, snapshot
+from course_lib.exercises.file_states import FolderStates, keep, kept, restore, snapshot
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells of each change"
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 def moments_of(folder, change):
     """Every moment while `change` works on a folder."""
-    states = States(folder)
+    states = FolderStates(folder)
     change(folder)
     states.look(5, 10)
     return states.close()
@@ -111,7 +111,7 @@ def test_between_a_removal_and_a_move_nothing_is_there(folder):
 
 
 def test_a_folder_gets_its_name_with_all_that_is_in_it(folder):
-    states = States(folder)
+    states = FolderStates(folder)
     (folder / "new").mkdir()
     states.watch(folder / "new")
     (folder / "new" / "part").write_bytes(NEW)
@@ -145,7 +145,7 @@ def test_moments_come_back_from_a_file_and_into_a_folder(folder, tmp_path):
 
 
 def test_a_state_of_two_moments_counts_for_the_later(folder):
-    states = States(folder)
+    states = FolderStates(folder)
     states.look(0, 5)
     states.look(5, 10)
     assert [moment.done for moment in states.close()] == [10]

@@ -29,7 +29,7 @@ _BLOCK = 4096  # bytes that a system writes at once
 _MOST_BYTES, _MOST_FILES = 16 << 20, 500
 
 
-class Change(NamedTuple):
+class FolderChange(NamedTuple):
     """One change of a path in a folder; `pair` is the same for both names of a move."""
 
     kind: int
@@ -37,7 +37,7 @@ class Change(NamedTuple):
     pair: int = 0
 
 
-class Changes:
+class FolderChanges:
     """Hears each change in a folder and in those in it; see `started`."""
 
     def __init__(self, folder: Path, library, handle: int):
@@ -46,7 +46,7 @@ class Changes:
         self.watch(folder)
 
     @classmethod
-    def started(cls, folder: Path) -> "Changes | None":
+    def started(cls, folder: Path) -> "FolderChanges | None":
         """Return what hears of changes from now on; None where a system does not."""
         if sys.platform != "linux":
             return None
@@ -62,7 +62,7 @@ class Changes:
             inside = os.path.relpath(folder, self._folder)
             self._paths[number] = "" if inside == "." else f"{inside}/"
 
-    def read(self) -> list[Change]:
+    def read(self) -> list[FolderChange]:
         """Return what has changed since the last call, in order."""
         changes = []
         while data := self._data():
@@ -73,7 +73,7 @@ class Changes:
                 name = os.fsdecode(data[place - size : place].rstrip(b"\0"))
                 if kind & _HEARD and number in self._paths:
                     path = self._paths[number] + name
-                    changes.append(Change(kind, path, pair))
+                    changes.append(FolderChange(kind, path, pair))
                     self._follow(changes[-1], changes)
         return changes
 
@@ -136,7 +136,7 @@ def restore(folder: Path, state: dict) -> None:
             path.write_bytes(content)
 
 
-class _File:
+class _NamedFile:
     """A file under whatever names it has: what it was, and what it is afterwards."""
 
     def __init__(self, before=b"", *, known=True):
@@ -157,14 +157,14 @@ class _File:
 
 
 def between(
-    before: dict, changes: list[Change], after: dict
+    before: dict, changes: list[FolderChange], after: dict
 ) -> Iterator[tuple[dict, str, str]]:
     """Yield each state between two, with the path that has changed and how it is there.
 
     That is `empty`, `half`, `whole`, `named` (it has got this name) or `gone`. Left out
     are states with a file that was written and removed, of which nobody knows the rest.
     """
-    files = {path: (_File(content), "before") for path, content in before.items()}
+    files = {path: (_NamedFile(content), "before") for path, content in before.items()}
     steps, moving = [], {}
     for change in changes:
         for part in _applied(files, change, moving=moving, after=after):
@@ -188,7 +188,7 @@ def _applied(files, change, *, moving, after):
     """
     kind, path = change.kind, change.path
     if kind & _CREATED:
-        file = _File(None if kind & _FOLDER else b"", known=False)
+        file = _NamedFile(None if kind & _FOLDER else b"", known=False)
         files[path] = file, "empty"
         yield "empty"
     elif kind & _MODIFIED and path in files:
@@ -209,7 +209,7 @@ def _applied(files, change, *, moving, after):
     elif kind & _TO:
         _taken(files, path)
         inside = [name for name in after if f"{name}/".startswith(f"{path}/")]
-        new = {name: (_File(known=False), "whole") for name in {path, *inside}}
+        new = {name: (_NamedFile(known=False), "whole") for name in {path, *inside}}
         old, taken = moving.pop(change.pair, (path, new))
         for name, entry in taken.items():
             files[path + name.removeprefix(old)] = entry
@@ -222,7 +222,7 @@ def _taken(files, path):
     return {name: files.pop(name) for name in inside}
 
 
-class Moment(NamedTuple):
+class FolderMoment(NamedTuple):
     """A state, after which step it was, how many steps are saved, what has changed."""
 
     state: dict
@@ -231,7 +231,7 @@ class Moment(NamedTuple):
     part: str
 
 
-def keep(moments: list[Moment], path: Path) -> None:
+def keep(moments: list[FolderMoment], path: Path) -> None:
     """Write moments into a file, as data that is safe to read."""
     rows = []
     for moment in moments:
@@ -243,7 +243,7 @@ def keep(moments: list[Moment], path: Path) -> None:
     path.write_text(json.dumps(rows), encoding="utf-8")
 
 
-def kept(path: Path) -> list[Moment]:
+def kept(path: Path) -> list[FolderMoment]:
     """Return the moments of a file; none if it holds anything else, or too much."""
     try:
         if path.stat().st_size > 64 * _MOST_BYTES:
@@ -262,10 +262,10 @@ def _moment(state, done, path, part):
             state[name] = bytes.fromhex(content["bytes"])
         elif not isinstance(content, str | None):
             raise ValueError("no file")
-    return Moment(state, done, path, part)
+    return FolderMoment(state, done, path, part)
 
 
-class States:
+class FolderStates:
     """The states of a folder, each once, as far as `look` is called often enough.
 
     It is called before and after anything that may change the folder: then it is known
@@ -274,7 +274,7 @@ class States:
 
     def __init__(self, folder: Path):
         self._folder = Path(folder)
-        self._changes = Changes.started(self._folder)
+        self._changes = FolderChanges.started(self._folder)
         self._before = snapshot(self._folder)
         self._found, self._busy = {}, False
 
@@ -287,8 +287,8 @@ class States:
             changes, now = self._changes.read(), self._present()
             if now is not None:
                 for state, path, part in between(self._before, changes, now):
-                    self._note(Moment(state, during, path, part))
-                self._note(Moment(now, after, "", "saved"))
+                    self._note(FolderMoment(state, during, path, part))
+                self._note(FolderMoment(now, after, "", "saved"))
             self._before = now
         finally:
             self._busy = False
@@ -313,7 +313,7 @@ class States:
         if self._changes is not None and inside:
             self._changes.watch(Path(os.path.abspath(folder)))
 
-    def close(self) -> list[Moment]:
+    def close(self) -> list[FolderMoment]:
         """Return all that were found, in order, but for the empty folder."""
         if self._changes is not None:
             self._changes.close()

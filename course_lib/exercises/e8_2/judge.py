@@ -97,8 +97,8 @@ def _words(text, name):
     return words
 
 
-def _cut_off(text):
-    return text if len(text) <= 60 else text[:57] + "..."
+def _cut_off(text, most=60):
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _value(match):
@@ -184,8 +184,8 @@ def _as_torchrun_reads(words, given, name):
     """The options of torchrun, some of which it takes from variables PET_..."""
     from torch.distributed.run import get_args_parser  # needed by this exercise alone
 
-    def refuse(*said, **_):
-        said = " ".join(map(str, said)) or "a call for help"
+    def refuse(*words, **_):
+        said = _cut_off(" ".join(map(str, words)) or "a call for help", most=200)
         raise _TEXTS.wrong("torchrun", clue={name: said}, name=name, said=said)
 
     # its parser reads them while it is made

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from course_lib.exercises import baseline
 from course_lib.exercises.counted_work import Work
-from course_lib.exercises.file_states import States, keep, restore
+from course_lib.exercises.file_states import FolderStates, keep, restore
 from course_lib.exercises.values import plain
 from course_lib.system.patching import patch
 
@@ -27,7 +27,7 @@ def observe(rank, world_size, answer, given):
     if "state" in given:
         restore(folder, given["state"])
     kill = given["kill"] if rank in given["ranks"] else {}
-    states = States(folder) if "record" in given else None
+    states = FolderStates(folder) if "record" in given else None
     faults = _Faults(model, states, **kill)
     with faults, _writes(folder, faults) as writes:
         weights = answer(
