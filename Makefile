@@ -17,7 +17,8 @@ JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
 # a worker that crashes ends the run, which names its test: xdist loses count otherwise
 PYTEST = $(RUN) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder \
     --max-worker-restart=0
-HAS_TORCH := $(PY) -c 'import importlib.util as u; exit(not u.find_spec("torch"))'
+# what names its version stands last in a wheel: an unpacking that was killed has none
+HAS_TORCH := $(PY) -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null
 
 stop = { echo "$(1)" >&2; exit 1; }
 NO_PYTHON = There is no $(PYTHON) here: install Python 3.10 or newer, or name yours: \
