@@ -1,6 +1,7 @@
 """The meter of a launch: what ranks sent, in messages, bytes and rounds."""
 
 import os
+import random
 import re
 import socket
 import sys
@@ -76,6 +77,64 @@ def test_messages_of_other_tags_are_told_apart():
     got = traffic(recv(0, 1, 0, 9, tag=5), send(1, 2, 10))
     sent = traffic(send(0, 1, 1, tag=4), send(0, 1, 2, tag=5))
     assert rounds(sent, got, traffic())[-1] == (1, 2, 3)
+
+
+def test_a_receiver_takes_messages_in_the_order_of_its_program():
+    # rank 3 is far ahead of rank 1, whose message rank 0 takes first all the same
+    got = traffic(recv(1, 0, 0, 20), recv(3, 0, 1, 21))
+    ranks = [got, traffic(send(1, 0, 9)), traffic(), traffic(send(3, 0, 2))]
+    assert rounds(*ranks) == [(3, 0, 2), (1, 0, 1)]
+
+
+def test_receives_that_are_waited_for_in_another_order_have_rounds_all_the_same():
+    sent = traffic(send(0, 1, 1, tag=1), send(0, 1, 2, tag=2))
+    got = traffic(recv(0, 1, 3, 9, tag=1), recv(0, 1, 4, 8, tag=2))
+    assert rounds(sent, got) == [(0, 1, 1), (0, 1, 2)]
+
+
+STAGES = 3  # of a butterfly of eight ranks
+
+
+def butterfly(started):
+    """What eight ranks post of which each exchanges with those 1, 2 and 4 away.
+
+    `started` is how late each rank begins a stage.
+    """
+    posts = [[] for _ in range(2**STAGES)]
+    now = [0] * len(posts)
+    for stage in range(STAGES):
+        begun = [now[rank] + started[stage][rank] for rank in range(len(posts))]
+        for rank, own in enumerate(posts):
+            other = rank ^ 2**stage
+            now[rank] = max(begun[rank], begun[other]) + 1
+            own.append(send(rank, other, begun[rank]))
+            own.append(recv(other, rank, begun[rank], now[rank]))
+    return [traffic(*own) for own in posts]
+
+
+def test_rounds_of_a_butterfly_are_its_stages_however_fast_its_ranks_are():
+    drawn = random.Random(0)
+    for _ in range(50):
+        started = [[drawn.randrange(1, 90) for _ in range(8)] for _ in range(STAGES)]
+        merged = meter.join_ranks(butterfly(started))
+        assert (len(merged.messages), merged.rounds) == (8 * STAGES, STAGES)
+
+
+def test_rounds_of_a_real_butterfly_do_not_vary():
+    def exchange(rank, world_size):
+        dist.init_process_group("gloo")
+        numbers, other = torch.ones(4), torch.empty(4)
+        for stage in range(2):
+            peer = rank ^ 2**stage
+            sent = dist.isend(numbers.clone(), peer)
+            dist.recv(other, peer)
+            sent.wait()
+            numbers += other
+        return numbers[0].item()
+
+    for _ in range(3):
+        results = launch(exchange, world_size=4)
+        assert list(results) == [4.0] * 4 and results.meter.rounds == 2
 
 
 def test_a_collective_is_a_round_of_all_its_ranks():

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import NamedTuple
 
 from course_lib.accelerators.memory import Transfer
 from course_lib.display import number_table
 from course_lib.text import many, rank_name, size
-from course_lib.tracing.messages import Post, RankTraffic
+from course_lib.tracing.messages import RankTraffic
+from course_lib.tracing.rounds import find_rounds
 
 _MATRIX = 16  # ranks; a larger matrix is not shown
 _UNLIKE = (
@@ -29,7 +28,8 @@ class Message(NamedTuple):
     """One send: from which rank to which, its bytes, in which round, by which tag.
 
     In a round each rank sends one message at most, and receives one at most. A message
-    comes after all that its sender has received before.
+    comes after all that its sender has received before. So the round depends on the
+    program, and not on how fast its ranks are.
     """
 
     source: int
@@ -159,20 +159,30 @@ class Meter:
 
 def join_ranks(ranks: list[RankTraffic]) -> Meter:
     """Return what ranks sent, each of which knows only its own calls."""
-    clock = _rounds(ranks)
+    steps = find_rounds(ranks)
+    messages = tuple(_message(step.sent, step.round) for step in steps if step.sent)
+    collectives = tuple(
+        Collective(rank, call.name, call.bytes, step.round)
+        for step in steps
+        for rank, call in step.members
+    )
     wire = _wire(ranks)
     # a kernel that counts nothing is no witness
-    if wire and clock.messages and not any(map(any, wire)):
+    if wire and messages and not any(map(any, wire)):
         wire = None
     return Meter(
         len(ranks),
-        tuple(clock.messages),
-        tuple(clock.collectives),
+        messages,
+        collectives,
         wire,
         tuple(rank.more for rank in ranks),
         max(rank.forgotten for rank in ranks),
-        tuple(clock.unlike),
+        tuple(_unlike(steps)),
     )
+
+
+def _message(post, number):
+    return Message(post.source, post.target, post.bytes, number, post.tag)
 
 
 def _wire(ranks):
@@ -187,67 +197,19 @@ def _wire(ranks):
     return tuple(map(tuple, rows)) if ends else None
 
 
-def _rounds(ranks):
-    """All that happened in order of time, so that each message gets its round."""
-    clock = _Rounds(len(ranks))
-    for _, happen, what in sorted(_happenings(ranks), key=itemgetter(0)):
-        happen(clock, what)
-    return clock
-
-
-def _happenings(ranks):
-    """Yield what happened when: a time, a method of `_Rounds`, what to give it."""
-    calls = defaultdict(list)
-    for rank, traffic in enumerate(ranks):
-        for post in (Post(*row) for row in traffic.posts):
-            if post.call == "send":
-                yield post.start, _Rounds.send, post
-            elif post.known:
-                yield post.known, _Rounds.receive, post
-        for call in traffic.calls:
-            key = call.backend, call.group, call.generation, call.number
-            calls[key].append((rank, call))
-    for members in calls.values():
-        last = max(call.start for _, call in members)
-        yield last, _Rounds.collective, members
-
-
-class _Rounds:
-    """In which round each rank last sent and received, while time goes on."""
-
-    def __init__(self, world_size):
-        self.messages, self.collectives, self.unlike = [], [], []
-        self.out, self.into, self.known = ([0] * world_size for _ in range(3))
-        self.under_way = defaultdict(deque)
-
-    def send(self, post):
-        """Let a rank send after all that it sent and knows, its receiver being free."""
-        source, target = post.source, post.target
-        number = 1 + max(self.out[source], self.known[source], self.into[target])
-        self.out[source] = self.into[target] = number
-        self.messages.append(Message(source, target, post.bytes, number, post.tag))
-        self.under_way[_route(post)].append((number, post))
-
-    def receive(self, post):
-        """Let a rank know what it has received; it may answer."""
-        if not (sent := self.under_way[_route(post)]):
-            return
-        number, send = sent.popleft()
-        self.known[post.target] = max(self.known[post.target], number)
-        if (send.bytes, _kind(send)) != (post.bytes, _kind(post)):
-            self.unlike.append(_UNLIKE.format(post, send))
-
-    def collective(self, members):
-        """Let all ranks of a collective have entered it."""
-        ranks = [rank for rank, _ in members]
-        number = 1 + max(max(self.out[r], self.into[r], self.known[r]) for r in ranks)
-        first = members[0][1]
-        names = {call.name for _, call in members}
-        if len(names) == 1 and not all(first.fits(call) for _, call in members):
-            self.unlike.append(_UNLIKE_CALLS.format(_listed(members)))
-        for rank, call in members:
-            self.out[rank] = self.into[rank] = self.known[rank] = number
-            self.collectives.append(Collective(rank, call.name, call.bytes, number))
+def _unlike(steps):
+    """Sentences on what was received into another tensor, or passed to a collective."""
+    for step in steps:
+        if step.sent and step.taken:
+            send, post = step.sent, step.taken
+            if (send.bytes, _kind(send)) != (post.bytes, _kind(post)):
+                yield _UNLIKE.format(post, send)
+        elif step.members:
+            first = step.members[0][1]
+            names = {call.name for _, call in step.members}
+            fit = all(first.fits(call) for _, call in step.members)
+            if len(names) == 1 and not fit:
+                yield _UNLIKE_CALLS.format(_listed(step.members))
 
 
 def _listed(members):
@@ -256,7 +218,3 @@ def _listed(members):
 
 def _kind(post):
     return post.carries.partition("[")[0]
-
-
-def _route(post):
-    return post.group, post.source, post.target, post.tag
