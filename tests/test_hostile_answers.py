@@ -89,6 +89,24 @@ def test_numbers_of_numpy_are_plain_ones():
     ]
 
 
+SPOILED = ("1.3", "2.1", "2.2", "2.4", "3.1", "5.2", "6.3")
+_MOVED = """
+def {}(*args):
+    for model in args:
+        if isinstance(model, torch.nn.Module):
+            model.to("meta")
+"""
+
+
+@pytest.mark.parametrize("exercise", SPOILED)
+def test_a_model_without_numbers_is_no_fault_of_the_check(exercise):
+    found = outcome(
+        exercise, _IMPORTS + _MOVED.format(_function(exercise)), timeout=_LONG
+    )
+    assert found.status == "not yet"
+    assert found.hint.startswith("Leave the model that is given on its device"), found
+
+
 @pytest.mark.parametrize("exercise", exercises())
 def test_a_hostile_value_gets_a_sentence_and_hurts_nobody(exercise):
     arrived, run = [], attempt.Attempt.run

@@ -67,13 +67,16 @@ def noted(owner: type, name: str):
 
 
 def state_of(value):
-    """Return a state dict, or a module's, as CPU tensors; else what it is instead."""
+    """Return a state dict, or a module's, as CPU tensors; else what it is instead.
+
+    Errors: `RuntimeError` for a module without numbers, or with too many to look at.
+    """
+    state = plain(value.state_dict() if isinstance(value, torch.nn.Module) else value)
+    if isinstance(state, dict) and all(map(torch.is_tensor, state.values())):
+        return state
     if isinstance(value, torch.nn.Module):
-        value = value.state_dict()
-    value = plain(value)
-    if isinstance(value, dict) and all(map(torch.is_tensor, value.values())):
-        return value
-    return short(value)
+        raise RuntimeError(f"the weights of the model are {short(state)}")
+    return short(state)
 
 
 def largest(state: dict) -> float:
