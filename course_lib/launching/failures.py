@@ -342,9 +342,15 @@ def advice(text: str) -> list[str]:
 
 def _about_shared():
     free, size = _room(_SHM)
+    when = "."
+    if free >= _LITTLE:  # who asked has ended by now, and gave back what it had
+        when = (
+            " now, and had less when it was asked for more. A loader keeps up to"
+            " num_workers * prefetch_factor batches there, on each rank."
+        )
     return (
-        f"Shared memory, {_SHM}, has {_mb(free)} of {_mb(size)} free. Tensors shared"
-        " between processes, and batches of DataLoader workers, need room there:"
+        f"Shared memory, {_SHM}, has {_mb(free)} of {_mb(size)} free{when} Tensors"
+        " shared between processes, and batches of DataLoader workers, need room there:"
         " num_workers=0 needs none, docker run --shm-size=2g gives more."
     )
 
