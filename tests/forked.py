@@ -32,7 +32,7 @@ from jupyter_client.provisioning import local_provisioner
 from course_lib.exercises import folders
 from course_lib.grading.run import template
 from course_lib.grading.run.kernel import Child
-from course_lib.launching import client, forkserver, rank_process
+from course_lib.launching import client, forkserver, rank_process, surroundings
 from course_lib.system import linux, sockets
 
 _MODULE = ["-m", "ipykernel_launcher"]
@@ -265,7 +265,7 @@ def _kernel(job):
 def _as_started(job):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     rank_process.forget_finalizers()
-    rank_process.scatter_seeds()
+    surroundings.scatter_seeds()
     gc.enable()
     os.chdir(job["cwd"])
 

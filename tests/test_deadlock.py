@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.launching.watchdog import explain
-from course_lib.launching.watchdog.responder import Message
+from course_lib.launching.watchdog.responder import Pending
 from course_lib.launching.watchdog.stall import RankState
 from course_lib.stacks import Frame
 from course_lib.tracing.flight_recorder import Call
@@ -92,7 +92,7 @@ def test_ranks_that_name_other_groups_are_told_whose():
 
 
 def message(rank, call, other, tag=0):
-    told = Message(call, other, tag, "0", "f32[4]")
+    told = Pending(call, other, tag, "0", "f32[4]")
     return waits(rank, call, message=told)
 
 

@@ -19,14 +19,15 @@ from course_lib.errors import (
     LaunchTimeout,
     UsageError,
 )
-from course_lib.launching import failures, payload, rank_process, spec
+from course_lib.launching import failures, payload, rank_process, spec, surroundings
 from course_lib.launching.console import Screen
+from course_lib.launching.own_time import OwnTime
 from course_lib.launching.protocol import Job, RankEnded, Record, Remark
 from course_lib.launching.results import Results
 from course_lib.launching.watchdog import explain, mismatch
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
-from course_lib.system import host, linux, processes, signals
+from course_lib.system import host, linux, signals
 from course_lib.text import many
 from course_lib.tracing import meter
 
@@ -34,7 +35,7 @@ from course_lib.tracing import meter
 _PATIENCE = 1.0
 _DISTURBED = 0.2  # of its time without a core: other programs run, too
 _LINES = 4  # of a rank's output that may say why it ended
-_MOST = 3  # times its limit a launch may take on a busy machine
+_MOST = 6  # times its limit a launch may take on a busy machine
 
 
 def launch(
@@ -114,6 +115,7 @@ class _Launch:
         self.name, self.world_size = request.name, request.world_size
         self.who = f"{self.name} on {many(self.world_size, 'rank')}"
         self.ends, self.places, self.agents = {}, {}, ()
+        self.own_time = OwnTime()
         self.host: Any = None  # of the launch, from server.py
         self.setup, self.body = _file(), _file()
         self.written, self.pipes = [], []
@@ -124,7 +126,7 @@ class _Launch:
     def start(self):
         """Start all ranks, each on pipes and files of its own."""
         payload.pack(self.request, file=self.body)
-        pickle.dump(payload.surroundings(), self.setup)
+        pickle.dump(surroundings.of_this_process(), self.setup)
         self.setup.flush()
         trace, port = self.request.trace, self.listener.getsockname()[1]
         steps = [*trace] if isinstance(trace, range) else trace
@@ -177,8 +179,8 @@ class _Launch:
         if self.request.nodes and len(self.places) < self.world_size:
             return 0.0  # the nodes have a limit of their own
         seconds = time.monotonic() - self.since
-        if self.request.own_time and timeout < seconds < _MOST * timeout:
-            seconds -= processes.starved(self.watchdog.pids.values())
+        if self.request.own_time and seconds < _MOST * timeout:
+            return self.own_time.count(self.watchdog.pids, seconds)
         return seconds
 
     def _running(self):

@@ -3,8 +3,6 @@
 import importlib
 import inspect
 import io
-import linecache
-import logging
 import os
 import pickle
 import sys
@@ -15,12 +13,10 @@ import cloudpickle
 import torch
 
 from course_lib.errors import UsageError
-from course_lib.launching.protocol import Surroundings
 from course_lib.launching.spec import Request
 
 # a rank's function may put something else in their place
 _save, _load = torch.save, torch.load
-LOGS = "COURSE_LIB_LOGS"  # of what ranks take on; they have no such variable
 _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 
 
@@ -244,35 +240,3 @@ def _way_out(request, name):
         f"Take it out of the notebook (`del {name}`), and create it inside"
         f" {request.name} instead: `global {name}`, then `{name} = ...`."
     )
-
-
-def surroundings() -> Surroundings:
-    """Return what of this process the ranks take on."""
-    try:
-        folder = os.getcwd()
-    except FileNotFoundError:
-        folder = None
-    # the entries of cells have no time of change; without them no line could be shown
-    sources = {
-        name: entry
-        for name, entry in linecache.cache.items()
-        if len(entry) > 1 and entry[1] is None
-    }
-    virtual = sys.modules.get("course_lib.accelerators.virtual")
-    devices = virtual.machine.options if virtual else None
-    environ = os.environ | {LOGS: pickle.dumps(_logs()).hex()}
-    return Surroundings(environ, sys.path, folder, sources, devices)
-
-
-def _logs():
-    """Return the level of the root logger, and how its lines are written to a cell."""
-    root, written = logging.getLogger(), []
-    for handler in root.handlers:
-        if type(handler) is not logging.StreamHandler:
-            continue  # a file or a socket, which ranks would write all at once
-        # a class of the notebook's own may not be known there
-        plain = type(handler.formatter) is logging.Formatter
-        form = handler.formatter if plain else None
-        name = "stdout" if handler.stream is sys.stdout else "stderr"
-        written.append((name, handler.level, form))
-    return root.level, written

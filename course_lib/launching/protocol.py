@@ -107,13 +107,18 @@ def receive(link: socket.socket) -> tuple[Any, list[int]]:
 
 
 class Surroundings(NamedTuple):
-    """What of the notebook's process the ranks take on; `devices` are virtual GPUs."""
+    """What of the notebook's process the ranks take on; `devices` are virtual GPUs.
+
+    `logs` are the root logger's level and, for each handler that writes to the cell,
+    `stdout` or `stderr`, its level and its formatter.
+    """
 
     environ: dict[str, str]
     path: list[str]
     folder: str | None
     sources: dict[str, tuple]  # of cells, for linecache
     devices: dict | None
+    logs: tuple[int, list[tuple]]
 
 
 class Cause(NamedTuple):

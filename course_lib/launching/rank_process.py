@@ -6,15 +6,11 @@ import contextlib
 import faulthandler
 import gc
 import io
-import linecache
-import logging
 import mmap
 import os
 import pickle
-import random
 import signal
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -22,13 +18,12 @@ import traceback
 import types
 import weakref
 from importlib.machinery import ModuleSpec
-from multiprocessing import process
 
-from course_lib.launching import ddp
+from course_lib.launching import ddp, surroundings
 from course_lib.launching.protocol import Cause, Place, Record
 from course_lib.launching.watchdog import responder
 from course_lib.stacks import Frame
-from course_lib.system import host, linux, processes
+from course_lib.system import linux, processes
 
 _LONGEST = 4000  # characters of an error's message
 
@@ -119,12 +114,12 @@ def _report(place, setup, body, *, result):
     code = 0
     try:
         with setup, body:  # a rank that asks for all warnings is told of open files
-            surroundings = pickle.load(setup)
-            _surround(place, surroundings)
+            found = pickle.load(setup)
+            surroundings.take_on(place, found)
             # for processes that start afresh; without /proc they cannot have it
             os.environ["COURSE_LIB_CALL"] = getattr(body, "name", "")
             os.environ["COURSE_LIB_SETUP"] = getattr(setup, "name", "")
-            fn, args, kwargs = _unpack(body, surroundings.devices)
+            fn, args, kwargs = _unpack(body, found.devices)
         record = _call(place, fn, args=args, kwargs=kwargs)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -257,106 +252,6 @@ def _text(error):
     except Exception:
         return "(its message cannot be shown)"
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
-
-
-def _surround(place, setup):
-    """Take on the notebook's environment, folder, paths, sources; then be this rank."""
-    from course_lib.launching import payload
-
-    logs = setup.environ.pop(payload.LOGS)
-    _take_on(setup.environ | _variables(place))
-    _log(*pickle.loads(bytes.fromhex(logs)))
-    sys.meta_path.insert(0, _TextBars)
-    tempfile.tempdir = None  # the server may have looked up another
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
-    loopback = "lo" if sys.platform == "linux" else "lo0"
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
-    sys.path[:] = setup.path
-    linecache.cache.update(setup.sources)
-    if setup.folder:
-        os.chdir(setup.folder)
-        process.ORIGINAL_DIR = setup.folder  # "" in sys.path, to who starts afresh
-    from course_lib.launching import rendezvous
-
-    scatter_seeds()
-    if host.rank_threads() > 1:
-        _use_threads(host.rank_threads())
-    port = None if place.environ else place.job.port
-    rendezvous.use_store(port, place.job.world_size)
-    rendezvous.begin_together()
-    rendezvous.count_from_here()
-    rendezvous.note_groups()
-    rendezvous.keep_groups()
-    rendezvous.show_waits()
-
-
-def _log(level, written):
-    """Log as the notebook does: with the root logger's level, in the same form."""
-    root = logging.getLogger()
-    root.setLevel(level)
-    for stream, least, form in written:
-        handler = logging.StreamHandler(getattr(sys, stream))
-        handler.setLevel(least)
-        handler.setFormatter(form)
-        root.addHandler(handler)
-
-
-class _TextBars:
-    """Finds bars of text as `tqdm.notebook`: a rank has no page for its widgets."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        return ModuleSpec(name, _TextBars) if name == "tqdm.notebook" else None
-
-    @staticmethod
-    def create_module(spec):
-        return None
-
-    @staticmethod
-    def exec_module(module):
-        from tqdm import std
-
-        vars(module).update(tqdm=std.tqdm, tqdm_notebook=std.tqdm)
-        vars(module).update(trange=std.trange, tnrange=std.trange)
-
-
-def _variables(place):
-    """Those that torchrun sets, and that it has set for a rank of several nodes."""
-    rank, size = str(place.rank), str(place.job.world_size)
-    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-    variables |= {"LOCAL_WORLD_SIZE": size, "MASTER_PORT": str(place.job.port)}
-    variables |= {"MASTER_ADDR": "127.0.0.1", "MPLBACKEND": "agg"}
-    return variables | (place.environ or {})
-
-
-def _use_threads(count):
-    """Compute with more threads than those for which libraries were loaded."""
-    import threadpoolctl
-    import torch
-
-    torch.set_num_threads(count)
-    threadpoolctl.threadpool_limits(count)
-
-
-def _take_on(environ):
-    """Have these variables; most are the same, and to set one copies pages."""
-    before = dict(os.environ)
-    for name in before.keys() - environ.keys():
-        del os.environ[name]
-    os.environ.update({k: v for k, v in environ.items() if before.get(k) != v})
-
-
-def scatter_seeds() -> None:
-    """Give this process random numbers of its own, as one of torchrun has."""
-    import numpy
-    import torch
-
-    # forked ranks would share one state, which hides a forgotten seed or broadcast
-    random.seed()
-    numpy.random.seed(random.getrandbits(32))  # what it finds itself takes longer
-    # with GPUs their generators too, which takes longer
-    torch.seed() if torch.cuda.device_count() else torch.default_generator.seed()
-    torch.set_num_threads(1)
 
 
 def _flush():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from course_lib.display import show_errors
 from course_lib.exercises import checking, folders
-from course_lib.launching import client, forkserver, rank_process
+from course_lib.launching import client, forkserver, surroundings
 
 READY = b"ready"
 _KNOWN = {"PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "MPLBACKEND", "RES_OPTIONS"}
@@ -81,7 +81,7 @@ def _stand_alone(room):
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    rank_process.scatter_seeds()
+    surroundings.scatter_seeds()
     gc.enable()
 
 

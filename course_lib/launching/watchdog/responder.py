@@ -52,7 +52,7 @@ _awaited = None  # the work that the main thread waits for, or words for it
 _grouped = []  # ranks that each call of new_group named, in order
 
 
-class Message(NamedTuple):
+class Pending(NamedTuple):
     """A message that a rank waits for: `send` or `recv`, to or from which rank.
 
     `other` is None where any sender will do; `carries` is its tensor, `f32[8, 4]`.
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
     members: dict[str, list[int]] = {}
     awaited: str = ""
     error: str = ""
-    message: Message | None = None
+    message: Pending | None = None
     grouped: tuple[list[int], ...] = ()
     unwaited: tuple[int, ...] = ()
 
@@ -194,7 +194,7 @@ def _message():
     if post is None:
         return None
     other = post.target if post.call == "send" else post.source
-    return Message(post.call, other, post.tag, post.group, post.carries)
+    return Pending(post.call, other, post.tag, post.group, post.carries)
 
 
 def _error():
@@ -232,5 +232,5 @@ def understand(text: bytes) -> Answer:
     return answer._replace(
         stacks=tuple([Frame(*frame) for frame in stack] for stack in answer.stacks),
         calls=tuple(Call(*call) for call in answer.calls),
-        message=answer.message and Message(*answer.message),
+        message=answer.message and Pending(*answer.message),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.launching.watchdog import responder
-from course_lib.launching.watchdog.responder import Answer, Message
+from course_lib.launching.watchdog.responder import Answer, Pending
 from course_lib.stacks import Frame, is_learners, main_stack
 from course_lib.system.processes import Activity, works
 from course_lib.tracing.flight_recorder import Call
@@ -56,7 +56,7 @@ class RankState:
     error: str = ""
     forked: tuple[list[Frame], ...] = ()
     ended: tuple[int, ...] = ()
-    message: Message | None = None
+    message: Pending | None = None
     grouped: tuple[list[int], ...] = ()
     unwaited: tuple[int, ...] = ()
 
