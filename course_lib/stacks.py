@@ -32,6 +32,7 @@ def _library_folders():
     return tuple(os.path.join(folder, "") for folder in folders)
 
 
+_OWN = os.path.join(os.path.dirname(__file__), "")
 _LIBRARIES = _library_folders()
 # wherever that is: one environment can lie on top of another
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
@@ -98,6 +99,7 @@ def show_folded(frames: Sequence[Frame]) -> str:
     """Return the line on the frames after the learner's last, or "" without any."""
     learners = [number for number, frame in enumerate(frames) if is_learners(frame)]
     inner = frames[learners[-1] + 1 :] if learners else frames
+    inner = [frame for frame in inner if not frame.file.startswith(_OWN)]
     if not inner:
         return ""
     last, count = inner[-1], len(inner)

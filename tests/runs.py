@@ -25,6 +25,7 @@ _PROOF = re.compile(
             "test_checks.py::test_(each_mistake|settings_of|a_wrong_answer_gets_no)",
             "test_checks.py::test_(a_fault|what_is_done|an_answer|time_that)",
             "test_judges.py::test_(other_cases|a_judge)",
+            "test_hostile_answers.py::test_a_(hostile|model)",
             "test_handed_out.py::test_(right_answers|a_mixture)",
             # lesson 05 by another start method; of its answers only few are tests
             "test_start_methods.py::test_the_lesson",

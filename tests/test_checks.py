@@ -510,9 +510,9 @@ def test_time_that_a_busy_machine_keeps_from_a_rank_does_not_count(monkeypatch):
     with monkeypatch.context() as patch:
         # times the limit: this machine is busy, too
         patch.setattr(launcher, "_MOST", 30)
-        patch.setattr(processes, "starved", lambda pids: 50.0)
+        patch.setattr(processes, "starved", lambda pids: time.monotonic())
         assert outcome("2.2", slow, timeout=2).status == "right"
-    monkeypatch.setattr(processes, "starved", lambda pids: 99.0)
+    monkeypatch.setattr(processes, "starved", lambda pids: time.monotonic())
     endless = slow.replace("time.sleep(3)", "time.sleep(99)")
     began = time.monotonic()
     assert "not done after 2 s" in outcome("2.2", endless, timeout=2).message

@@ -3,6 +3,7 @@
 import importlib
 import sys
 import warnings
+from unittest import mock
 
 import pytest
 import torch
@@ -351,3 +352,33 @@ def takes_from_nobody(rank, world_size):
 )
 def test_a_queue_that_nobody_empties_or_fills_is_told_when_it_is_late(function, said):
     assert said in failure(function, timeout=4)
+
+
+def test_a_rank_that_asks_for_a_key_is_told_that_it_has_no_keyboard():
+    def asks(rank, world_size):
+        input("Enter your choice: ")
+
+    def stops(rank, world_size):
+        breakpoint()
+
+    for function in (asks, stops):
+        assert "A rank has no keyboard: ask before the launch" in failure(function)
+
+
+def test_what_the_course_wraps_is_no_library_of_the_reader():
+    text = failure(unlike_call)
+    assert "rendezvous.py" not in text and "in wait, " not in text
+
+
+def unlike_call(rank, world_size):
+    dist.init_process_group("gloo")
+    if rank:
+        dist.all_reduce(torch.ones(1))
+
+
+def test_a_rank_reads_the_arguments_of_the_script():
+    def reads(rank, world_size):
+        return sys.argv
+
+    with mock.patch.object(sys, "argv", ["train.py", "--lr", "0.5"]):
+        assert list(cl.launch(reads, world_size=2)) == [["train.py", "--lr", "0.5"]] * 2

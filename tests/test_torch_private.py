@@ -34,7 +34,7 @@ from tests.backward_errors import left_elsewhere
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "course_lib"
 TABLE = ROOT / "docs/torch_private.md"
-# underscored names that are Python's own or IPython's, not PyTorch's
+# underscored names that are Python's own, IPython's or C++'s, not PyTorch's
 OTHERS = {
     *(
         "_arenas",
@@ -55,7 +55,7 @@ OTHERS = {
         "_send_bytes",
         "_shutdown",
     ),
-    *("_target",),
+    *("_actions", "_finalize_join", "_target", "_ZSt13set_terminatePFvvE"),
     *("_wait_for_tstate_lock", "_worker"),
 }
 # and parts of PyTorch that are private by not being in its documentation

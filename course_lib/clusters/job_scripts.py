@@ -42,6 +42,7 @@ class JobScript(str):
         """Return HTML: the script, a link to download it, how to hand it in."""
         name, data = f"train.{self.scheduler}", base64.b64encode(self.encode()).decode()
         style = "user-select:all;border:1px solid #8888;padding:.5em;overflow-x:auto"
+        style += ";word-break:normal;overflow-wrap:anywhere"
         link = f'<a download="{name}" href="data:text/plain;base64,{data}"'
         link += f' style="text-decoration:underline">{name}</a>'
         submit = html.escape(f"{_SUBMIT[self.scheduler]} {name}")

@@ -5,16 +5,19 @@ import html
 import re
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 
 from course_lib.colors import rank_color, text_color
 from course_lib.display import in_notebook
+from course_lib.text import ranks_named
 
 _EVERY = 0.1  # seconds between two refreshes of the cell
 _LIVE = 30  # lines in the cell while the ranks run
 _KEPT = 60  # lines per rank in the cell afterwards
 _WIDEST = 2000  # characters of a line in the cell
 _MOVES = re.compile(r"(\r\n|\n|\r|\x1b\[A)")
+_WARNING = re.compile(r"\S+:\d+: \w*Warning: ")  # as Python prints one
+_SHARED = "#6b6b6b"  # of what several ranks wrote alike
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -133,27 +136,33 @@ class Screen:
                 _print(rank, filter(None, text.rows[-1:]))
 
     def _rows(self):
-        """(rank, row) of what the cell shows now."""
+        """(ranks, row) of what the cell shows now."""
         if self._live:
-            rows = [(rank, self.texts[rank].rows[n]) for rank, n in self._recent]
-            bars = [(rank, text.rows[-1]) for rank, text in enumerate(self.texts)]
+            rows = [((rank,), self.texts[rank].rows[n]) for rank, n in self._recent]
+            bars = [((rank,), text.rows[-1]) for rank, text in enumerate(self.texts)]
             return rows + [(rank, bar) for rank, bar in bars if bar]
-        return [
-            row for rank, text in enumerate(self.texts) for row in _abridged(rank, text)
+        shared, own = _told_once([_abridged(*each) for each in enumerate(self.texts)])
+        return shared + [
+            ((rank,), row) for rank, rows in enumerate(own) for row in rows
         ]
 
     def _repr_html_(self):
         rows = "\n".join(
-            f"{_chip(rank)} {html.escape(_visible(line))}"
-            for rank, line in self._rows()
+            f"{_chip(ranks)} {html.escape(_visible(line))}"
+            for ranks, line in self._rows()
         )
         title = html.escape(f"{self.title}{self.state and ', ' + self.state}")
         head = f'<div style="opacity:.75;font-size:90%">{title}</div>'
-        style = "margin:0;background:none;line-height:1.35;white-space:pre-wrap"
+        style = (
+            "margin:0;background:none;line-height:1.35;white-space:pre-wrap;"
+            "word-break:normal;overflow-wrap:anywhere"
+        )
         return head + (f'<pre style="{style}">{rows}</pre>' if rows else "")
 
     def __repr__(self):
-        rows = [f"[rank {rank}] {_visible(line)}" for rank, line in self._rows()]
+        rows = [
+            f"[{ranks_named(ranks)}] {_visible(line)}" for ranks, line in self._rows()
+        ]
         return "\n".join([f"{self.title}{self.state and ', ' + self.state}", *rows])
 
 
@@ -164,7 +173,37 @@ def _abridged(rank, text):
         half = _KEPT // 2
         note = f"... {left:,} more lines: results.output[{rank}] holds them all"
         rows = [*rows[:half], note, *rows[-half:]]
-    return [(rank, row) for row in rows]
+    return rows
+
+
+def _told_once(texts):
+    """Take warnings that several ranks wrote alike out of their rows: (ranks, row)."""
+    ranks = defaultdict(dict)  # an ordered set
+    blocks = [_blocks(rows) for rows in texts]
+    for rank, found in enumerate(blocks):
+        for block in filter(_warns, found):
+            ranks[block][rank] = None
+    shared = {block: [*who] for block, who in ranks.items() if len(who) > 1}
+    own = [
+        [row for block in found if block not in shared for row in block]
+        for found in blocks
+    ]
+    return [(who, row) for block, who in shared.items() for row in block], own
+
+
+def _blocks(rows):
+    """Return the rows, each warning of Python's with its line of source."""
+    blocks: list[tuple[str, ...]] = []
+    for row in rows:
+        if row.startswith("  ") and blocks and _warns(blocks[-1]):
+            blocks[-1] += (row,)
+        else:
+            blocks.append((row,))
+    return blocks
+
+
+def _warns(block):
+    return _WARNING.match(block[0]) and len(block) < 3
 
 
 def _visible(row):
@@ -174,12 +213,12 @@ def _visible(row):
     return _ESCAPES.sub("", row)
 
 
-def _chip(rank):
-    color = rank_color(rank)
+def _chip(ranks):
+    color = rank_color(ranks[0]) if len(ranks) == 1 else _SHARED
     style = (
         f"background:{color};color:{text_color(color)};padding:0 .5em;border-radius:3px"
     )
-    return f'<span style="{style}">rank {rank}</span>'
+    return f'<span style="{style}">{ranks_named(ranks)}</span>'
 
 
 def _print(rank, lines):

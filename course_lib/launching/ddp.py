@@ -17,7 +17,7 @@ _MOST = 6  # names
 
 def hints(error: BaseException, text: str) -> Iterator[str]:
     """Yield what helps against an error of DDP, whose message is `text`."""
-    model = _wrapped_model(error)
+    model = _innermost(error)
     if _NO_ATTRIBUTE in text:
         name = text.rpartition("attribute ")[2].strip("'")
         yield f"DDP wraps the model, which is its .module: net.module.{name}."
@@ -59,26 +59,27 @@ def _unlike(text, model):
     yield f"{this}All ranks must wrap the same model, whose sizes depend on no rank."
 
 
-def _wrapped_model(error):
-    """Return the model of the innermost DDP that a function of the traceback holds."""
+def _innermost(error):
+    """Return the innermost DDP that a function of the traceback holds, or None."""
     parallel = sys.modules.get("torch.nn.parallel.distributed")
     step, model = error.__traceback__, None
     while parallel and step:
         for value in step.tb_frame.f_locals.values():
             if isinstance(value, parallel.DistributedDataParallel):
-                model = value.__dict__.get("_modules", {}).get("module", model)
+                model = value
         step = step.tb_next
     return model
 
 
 def _named(model, indices):
     """Return the names of the parameters that DDP counts so, or ""."""
-    if model is None:
+    wrapped = getattr(model, "module", None)  # an __init__ may have failed before
+    if wrapped is None:
         return ""
-    ignored = getattr(model, "_ddp_params_and_buffers_to_ignore", ())
+    ignored = getattr(model, "parameters_to_ignore", ())
     names = [
         name
-        for name, parameter in model.named_parameters()
+        for name, parameter in wrapped.named_parameters()
         if parameter.requires_grad and name not in ignored
     ]
     chosen = [names[index] for index in indices if index < len(names)]

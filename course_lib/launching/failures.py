@@ -178,6 +178,12 @@ def _reason(end):
 def _about_frames(end, frames):
     """Return what helps an error that its message does not tell, but its place."""
     files = [frame.file for frame in frames]
+    asks = frames and frames[-1].file.endswith(("bdb.py", "getpass.py"))
+    if end.status == "raised" and (asks or _NO_LINE in end.record.text):
+        return [
+            "A rank has no keyboard: ask before the launch and pass the answer to it."
+            " In place of a debugger print, or read cl.last_error().details."
+        ]
     if end.status == "raised" and any(file.endswith(_SHARER) for file in files):
         return [
             "A tensor in a queue is fetched from the process that put it there, and"
@@ -192,6 +198,7 @@ def _about_frames(end, frames):
     return []
 
 
+_NO_LINE = "EOF when reading a line"  # input(), of an empty standard input
 _SHARER = os.path.join("multiprocessing", "resource_sharer.py")
 _DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
 

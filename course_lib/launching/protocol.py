@@ -109,6 +109,8 @@ def receive(link: socket.socket) -> tuple[Any, list[int]]:
 class Surroundings(NamedTuple):
     """What of the notebook's process the ranks take on; `devices` are virtual GPUs.
 
+    `argv` are a script's arguments; in a notebook they are the kernel's, and left out.
+
     `logs` are the root logger's level and, for each handler that writes to the cell,
     `stdout` or `stderr`, its level and its formatter.
     """
@@ -119,6 +121,7 @@ class Surroundings(NamedTuple):
     sources: dict[str, tuple]  # of cells, for linecache
     devices: dict | None
     logs: tuple[int, list[tuple]]
+    argv: list[str]
 
 
 class Cause(NamedTuple):

@@ -11,6 +11,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from multiprocessing import process
 
+from course_lib.display import in_notebook
 from course_lib.launching.protocol import Place, Surroundings
 from course_lib.system import host
 
@@ -29,7 +30,10 @@ def of_this_process() -> Surroundings:
     }
     virtual = sys.modules.get("course_lib.accelerators.virtual")
     devices = virtual.machine.options if virtual else None
-    return Surroundings(dict(os.environ), sys.path, folder, sources, devices, _logs())
+    # a program that reads a kernel's arguments would refuse them
+    argv = sys.argv[:1] if in_notebook() else sys.argv
+    found = (dict(os.environ), sys.path, folder, sources, devices, _logs(), argv)
+    return Surroundings(*found)
 
 
 def _logs():
@@ -55,7 +59,7 @@ def take_on(place: Place, setup: Surroundings) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     loopback = "lo" if sys.platform == "linux" else "lo0"
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
-    sys.path[:] = setup.path
+    sys.path[:], sys.argv[:] = setup.path, setup.argv
     linecache.cache.update(setup.sources)
     if setup.folder:
         os.chdir(setup.folder)

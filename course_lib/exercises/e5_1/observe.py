@@ -24,7 +24,7 @@ from course_lib.exercises.values import plain
 _HELD = 6  # of its first writes, before which a process waits for another
 _LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
 # operators that write to all of a tensor, whatever is in it
-_OVERWRITING = (ops.aten.copy_, ops.aten._foreach_copy_, ops.aten.fill_, ops.aten.zero_)
+_OVERWRITING = (ops.aten.copy_, ops.aten.fill_, ops.aten.zero_)
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
 
 
