@@ -101,6 +101,21 @@ def test_what_is_added_to_a_file_leaves_its_beginning(folder):
     assert contents(folder, add) == [OLD, OLD + NEW[:4_500], OLD + NEW]
 
 
+def test_a_file_that_stays_open_is_whole_after_its_last_write(folder):
+    def write(place):
+        with open(place / "it", "wb", buffering=0) as file:
+            file.write(NEW)
+            (place / "between").touch()
+            file.write(NEW)
+            (place / "later").touch()
+
+    moments = moments_of(folder, write)
+    earlier = [moment.state["it"] for moment in moments if moment.path == "between"]
+    later = [moment.state["it"] for moment in moments if "later" in moment.state]
+    assert earlier and NEW + NEW not in earlier
+    assert later and set(later) == {NEW + NEW}
+
+
 def test_between_a_removal_and_a_move_nothing_is_there(folder):
     def change(place):
         (place / "new").write_bytes(NEW)

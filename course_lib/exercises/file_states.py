@@ -143,11 +143,17 @@ class _NamedFile:
         self.before = self.after = before
         self.written = False
         self.known = known
+        self.last = 0  # the step of its last write, at which it is half there
 
-    def content(self, part):
-        """Return what it holds when it is `empty`, `half` or `whole`."""
+    def content(self, part, step):
+        """Return what it holds at a step when it is `empty`, `half` or `whole`.
+
+        It may stay open after its last write; then nothing is missing any more.
+        """
         if part == "before":
             return self.before
+        if part == "half" and step > self.last:
+            return self.after
         if part == "whole" or not self.written or not isinstance(self.after, bytes):
             return self.after
         kept = self.before or b""
@@ -168,15 +174,17 @@ def between(
     steps, moving = [], {}
     for change in changes:
         for part in _applied(files, change, moving=moving, after=after):
+            if part == "half":
+                files[change.path][0].last = len(steps)
             steps.append((dict(files), change.path, part))
     for path, (file, _) in files.items():
         file.known = path in after
         file.after = after.get(path)
-    for names, path, part in steps:
+    for step, (names, path, part) in enumerate(steps):
         if part == "half" and len(names[path][0].after or "") <= _BLOCK:
             continue
         if all(file.known for file, _ in names.values()):
-            state = {name: file.content(how) for name, (file, how) in names.items()}
+            state = {name: one.content(how, step) for name, (one, how) in names.items()}
             # a link and a folder are whole as soon as they are there
             yield state, path, "whole" if part == "empty" and state[path] else part
 
