@@ -5,10 +5,11 @@ import random
 from collections.abc import Iterator
 
 from course_lib.clusters.environments import LAUNCHERS, recorded
+from course_lib.exercises.e8_1.observe import OWN
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
-from course_lib.text import many
+from course_lib.text import listed, many
 
 _TEXTS = Texts("8.1")
 _NUMBERS = ("rank", "world_size", "local_rank")
@@ -110,7 +111,18 @@ def judge(case: Case, seen) -> str:
             why = _why(answer["returned"], env, right)
             fill |= dict(zip(("there", "local"), _half(env)))
             raise _TEXTS.wrong("other numbers", why=why, clue=clue, **fill)
+    _refuse_changed(case, rank["answers"])
     return many(len(case.expected), "environment")
+
+
+def _refuse_changed(case, answers):
+    """Refuse who has changed a dictionary that was there to be read."""
+    for (name, _, _), answer in zip(case.expected, answers):
+        for section in ("lost", "anew"):
+            if answer[section]:
+                raise _TEXTS.wrong(
+                    section, name=name, variables=listed(answer[section])
+                )
 
 
 def _same(found, right):
@@ -146,9 +158,12 @@ def _why(found, env, right):
     if sorted(map(repr, found)) == sorted(map(repr, right)):
         return "order"
     rows = [[env.get(name) for name in row[1:4]] for row in LAUNCHERS]
-    if tuple(found) == (0, 1, 0) and ["0", "1", "0"] not in rows:
+    said = [str(one) for one in found]
+    if said == [*OWN.values()]:
         return "own"
-    if [str(one) for one in found] in rows:
+    if said == ["0", "1", "0"] and said not in rows:
+        return "guess"
+    if said in rows:
         return "outer"
     if (half := _half(env)) and str(found[0]) == env[half[0]] != str(right[0]):
         return "half"
