@@ -6,8 +6,9 @@ are recorded, and each says where.
 
 import pytest
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
-from course_lib.accelerators import missing
+from course_lib.accelerators import missing, selection
 from course_lib.launching.launcher import launch
 from tests.test_outcome import message, raised
 
@@ -39,9 +40,12 @@ PROGRAMS = {
     "pinned factory": "torch.ones(2, pin_memory=True)",
     "mesh": 'dist.device_mesh.init_device_mesh("cuda", (1,))',
     "device_ids": 'dist.init_process_group("gloo"); DDP(net, device_ids=[rank])',
+    "index": "torch.accelerator.set_device_index(rank)",
+}
+SYNC_BATCH_NORM = {
     "SyncBatchNorm": 'dist.init_process_group("gloo");'
     " nn.SyncBatchNorm(2)(torch.ones(2, 2))",
-    "index": "torch.accelerator.set_device_index(rank)",
+    "SyncBatchNorm in DDP": 'dist.init_process_group("gloo"); DDP(nn.SyncBatchNorm(2))',
 }
 ACCELERATOR = {
     "backend": "dist.get_default_backend_for_device(None)",
@@ -73,7 +77,8 @@ needs_none = pytest.mark.skipif(
 def said(tmp_path_factory):
     """What each program's error says, as in a rank; "" if it ends well."""
     file = tmp_path_factory.mktemp("saved") / "cuda.pt"
-    programs = PROGRAMS | ACCELERATOR | WARN | {"load": f"torch.load({str(file)!r})"}
+    programs = PROGRAMS | SYNC_BATCH_NORM | ACCELERATOR | WARN
+    programs |= {"load": f"torch.load({str(file)!r})"}
     start = START
 
     def each(rank, world_size):
@@ -104,6 +109,39 @@ def said(tmp_path_factory):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_for_gpus_is_told_how_ranks_compute_here(said, name):
     assert missing.help_ranks(said[name], 2) == missing._RANKS, said[name]
+
+
+@needs_none
+@pytest.mark.parametrize("name", SYNC_BATCH_NORM)
+def test_synchronized_batch_norm_is_told_to_stay_out(said, name):
+    wanted = "SyncBatchNorm needs GPUs: leave convert_sync_batchnorm out here."
+    assert missing.help_ranks(said[name], 2) == wanted, said[name]
+    assert missing.help_ranks(said[name], 2, virtual=2) == wanted
+
+
+@needs_none
+@pytest.mark.parametrize("wrap", [lambda net: net, DistributedDataParallel])
+def test_virtual_gpus_refuse_synchronized_batch_norm_by_the_same_sentence(wrap):
+    def each(rank, world_size):
+        import torch
+        import torch.distributed as dist
+        from torch import nn
+
+        devices = selection.devices(world_size, quiet=True)
+        dist.init_process_group()
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(2))
+        net = wrap(net.to(devices[rank]))
+        x = torch.rand(4, 2, device=devices[rank])
+        try:
+            net(x)
+        except NotImplementedError as error:
+            text = str(error)
+        # what helps
+        return text, nn.BatchNorm1d(2).to(devices[rank])(x).shape
+
+    for text, shape in launch(each, world_size=2):
+        assert text == missing.SYNC_BATCH_NORM
+        assert shape == (4, 2)
 
 
 @needs_none

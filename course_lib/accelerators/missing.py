@@ -34,6 +34,10 @@ _ON_CPU = (
     "no pinned memory allocator is available",
     "device_ids and output_device arguments only work with",
     "device_ids can only be None or contain a single element",
+)
+# with DDP, then without
+_SYNC_BATCH_NORM = (
+    "SyncBatchNorm layers only work with GPU modules",
     "SyncBatchNorm expected input tensor to be on",
 )
 # programs that ask torch.accelerator, and go on with None
@@ -66,6 +70,8 @@ _RANKS = (
     ' init_process_group("gloo"), and no set_device, no .cuda() or .to(rank), no'
     " device_ids."
 )
+# virtual GPUs refuse it in the same words
+SYNC_BATCH_NORM = "SyncBatchNorm needs GPUs: leave convert_sync_batchnorm out here."
 _RANKS_SEND = (
     "gloo takes CUDA tensors in collectives, and not in send or recv: send x.cpu(), or"
     " give each rank a GPU and use nccl."
@@ -103,6 +109,8 @@ def help_ranks(text: str, ranks: int, *, source: str = "", virtual: int = 0) -> 
         return _beside_gpus(text, gpus, ranks)
     if virtual:
         return help_devices(text, virtual)
+    if _has(text, _SYNC_BATCH_NORM):
+        return SYNC_BATCH_NORM
     if _FILE in text:
         return _RANKS_FILE
     asks = _NOTHING.search(text) and "current_accelerator" in source
@@ -121,6 +129,8 @@ def help_devices(text: str, count: int) -> str:
     """Return what helps a program that has `count` virtual GPUs and asks for CUDA."""
     if torch.cuda.device_count():
         return ""
+    if _has(text, _SYNC_BATCH_NORM):
+        return SYNC_BATCH_NORM
     virtual = many(count, "virtual GPU")
     if _FILE in text:
         return _DEVICES_FILE.format(virtual=virtual)

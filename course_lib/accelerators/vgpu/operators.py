@@ -8,6 +8,7 @@ import torch
 
 from course_lib.accelerators.cost import flops_of, rate_of, switch_of
 from course_lib.accelerators.hardware import compute_time
+from course_lib.accelerators.missing import SYNC_BATCH_NORM
 from course_lib.accelerators.vgpu.tensors import (
     VirtualTensor,
     block_of,
@@ -124,6 +125,8 @@ def _unknown(func, error):
     if "CPU" not in str(error):
         return error
     name = func.overloadpacket.__name__
+    if name == "batch_norm_stats":  # the first of SyncBatchNorm, which refuses the CPU
+        return NotImplementedError(SYNC_BATCH_NORM)
     return NotImplementedError(
         f"virtual GPUs do not have the operator {name}, since the CPU has none: use"
         " .cpu() for this part of the model."
