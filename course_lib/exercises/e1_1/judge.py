@@ -9,6 +9,7 @@ from torch import nn
 
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import CLOSE, gap, largest
+from course_lib.exercises.e1_1.observe import another
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
@@ -111,16 +112,25 @@ def _what_crosses(rank, model, x):
 
 
 def _judge_values(case, rank):
-    """Compare the output and x's gradient with those of the whole model."""
+    """Compare the output, x's gradient and the next output with the whole model's."""
     for what, expected in zip(("output", "gradient"), case.expected):
         if apart := _apart(rank[what], expected):
             crosses = _what_crosses(rank, **case.given)
             raise _wrong(what, case, clue={what: rank[what]}, apart=apart, what=crosses)
+    x = another(case.given["x"])
+    with torch.no_grad():
+        apart = _apart(rank["again"], case.given["model"](x))
+    if apart:
+        raise _wrong("another x", case, apart=apart, rows=len(x))
 
 
 def _apart(found, expected):
     """By how much a tensor differs from another one in words, "" if it does not."""
-    if found is None or found.shape != expected.shape or found.is_complex():
+    if (
+        not torch.is_tensor(found)
+        or found.shape != expected.shape
+        or found.is_complex()
+    ):
         return "missing, or of another kind than"
     off = gap({"": found.double()}, {"": expected.double()}) / largest({"": expected})
     if off <= CLOSE:
