@@ -87,7 +87,10 @@ def _warm_up_in_notebook():
     from course_lib.system import host, linux, torch_versions
 
     if in_notebook():
+        from course_lib.cells import follow_cells
+
         host.use_one_thread()
+        follow_cells()
         # without a good torch the doctor still runs; all else says what is wrong
         with contextlib.suppress(TorchError), torch_versions.explained():
             if linux.available():

@@ -459,7 +459,7 @@ def shard_indices(num_samples, rank, world_size):
 
 # kernels of tests are forked with all imported; in a notebook the import does it
 ASKED = """
-from course_lib.display import show_errors
+from course_lib.tracebacks import show_errors
 from course_lib.exercises import checking
 show_errors(NameError, checking._show_name_error)
 """
@@ -485,8 +485,8 @@ def test_a_check_whose_answer_cell_did_not_run_says_so(desks, before):
     said = error(desk.run('cl.check("4.5c", not_written_yet)'))
     assert words(said) == (
         "○ 4.5c not started: there is no not_written_yet in this kernel yet. Run the"
-        " cell above that defines it, then this one. After a restart: Run › Run All Above"
-        " Selected Cell."
+        " cell above that defines it, then this one. After a restart: Run › Run All"
+        " Above Selected Cell."
     )
     # another name that is missing is told as ever
     assert "NameError" in error(desk.run('cl.check("4.5c", min(no_such_name))'))

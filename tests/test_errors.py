@@ -127,7 +127,7 @@ def kernel():
     kernel = Kernel()
     kernel.run("import json, course_lib")
     # a kernel of these tests may have it imported already
-    kernel.run("from course_lib import display; display.follow_cells()")
+    kernel.run("from course_lib import cells; cells.follow_cells()")
     yield kernel
     kernel.close()
 

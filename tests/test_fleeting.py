@@ -9,7 +9,7 @@ import time
 import IPython.display
 import pytest
 
-from course_lib import display
+from course_lib import cells, display
 from course_lib.display import progress_line
 from tests.kernels import Kernel, shown
 
@@ -151,9 +151,9 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now, self.turns = 0.0, queue.Queue()
-        self.asked, self.clock = queue.Queue(), display.CellClock()
+        self.asked, self.clock = queue.Queue(), cells.CellClock()
         monkeypatch.setattr(self.clock, "_over", self)
-        monkeypatch.setattr(display.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(cells.time, "monotonic", lambda: self.now)
 
     # as of threading.Event
     def clear(self):
@@ -225,7 +225,7 @@ def shown_in_order(messages):
     return order
 
 
-FOLLOW = "from course_lib import display; display.follow_cells()"
+FOLLOW = "from course_lib import cells; cells.follow_cells()"
 
 
 def test_in_a_notebook_the_clock_comes_from_beside_the_cell_and_goes_with_it():
@@ -255,7 +255,7 @@ def test_in_a_notebook_the_clock_comes_from_beside_the_cell_and_goes_with_it():
 def test_what_comes_after_a_cell_stands_below_its_result_and_its_error():
     kernel = Kernel()
     try:
-        kernel.run("from course_lib.display import after_cell")
+        kernel.run("from course_lib.cells import after_cell")
         code = "after_cell(lambda: display('below')); display('above'); {}"
         assert shown_in_order(kernel.run(code.format("1 + 1"))) == [
             "'above'",

@@ -18,10 +18,10 @@ from course_lib.accelerators.hardware import (
     parse_size,
 )
 from course_lib.accelerators.virtual import LAUNCH, machine
-from course_lib.display import show_errors
 from course_lib.errors import UsageError
 from course_lib.system import torch_versions
 from course_lib.text import many, size
+from course_lib.tracebacks import show_errors
 
 _MOST = 1024
 chosen: list[torch.device] = []  # what `devices` returned last

@@ -4,13 +4,12 @@ import re
 import textwrap
 from functools import partial
 
+from course_lib.cells import after_cell
 from course_lib.display import (
-    after_cell,
     colored,
     in_notebook,
     progress_line,
     prose,
-    show_errors,
 )
 from course_lib.errors import CourseError, LaunchInterrupted, UsageError
 from course_lib.exercises import baseline, fingerprints, hints, progress
@@ -19,6 +18,7 @@ from course_lib.exercises.catalog import exercises, find_exercise
 from course_lib.exercises.exercise import Exercise, Wrong
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed
+from course_lib.tracebacks import show_errors
 
 _WIDTH = 80  # columns; a cell would break longer lines inside a word
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"

@@ -1,6 +1,7 @@
 """Hints: one more at each call, or by a button below a check that says not yet."""
 
-from course_lib.display import after_cell, in_notebook, prose
+from course_lib.cells import after_cell
+from course_lib.display import in_notebook, prose
 from course_lib.errors import UsageError
 from course_lib.exercises import progress
 from course_lib.exercises.catalog import find_exercise

@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from course_lib.display import show_errors
 from course_lib.exercises import checking, folders
 from course_lib.launching import client, forkserver, surroundings
+from course_lib.tracebacks import show_errors
 
 READY = b"ready"
 _KNOWN = {"PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "MPLBACKEND", "RES_OPTIONS"}
