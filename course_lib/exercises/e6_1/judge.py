@@ -80,17 +80,31 @@ def _refuse_rates(case, training, *, again):
         update = _first_wrong(found, case.expected)
         if update is not None:
             rate = _said(training["rates"][number][update])
+            why, other = _why(training["rates"], own, number)
             raise _TEXTS.wrong(
                 "rate of a second training" if again else "rate",
-                why="" if again else "factors",
+                why="" if again else why,
                 clue={"again": again, "factors": dict(enumerate(groups))},
                 also={"ahead": training["ahead"]},
                 update=update,
                 rate=f"{rate} in parameter group {number}" if number else rate,
                 expected=case.expected[update] * own[number],
                 factors=listed(map(_said, found)),
+                number=number,
+                other=other,
                 **case.given,
             )
+
+
+def _why(rates, own, number):
+    """The name of a hint for a group's rates, and which group before it they follow."""
+    for other in range(number):
+        rise = [rate - own[other] + own[number] for rate in rates[other]]
+        if _first_wrong(rates[number], rise) is None:
+            return "rise of another", other
+        if near(rates[number][-1], rates[other][-1], _TOLERANCE * own[number]):
+            return "end of another", other
+    return "factors", 0
 
 
 def _first_wrong(found, expected):
