@@ -20,6 +20,7 @@ _TEXTS = Texts("4.3")
 _HALF = ("EOFError", "OSError")  # what torch.load raises for half a file, beside others
 _EXACT = 1e-5  # one sample, or a mean of means, changes an accuracy by more
 _DDP = "nn/parallel/distributed.py"  # the module of PyTorch's DDP
+_LOST_IN_DDP = "rank 0 lost the connection in DistributedDataParallel"
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -111,12 +112,18 @@ def _state(seen, expected):
     )
 
 
+def _met_ddp(notes):
+    """True if a call of DDP on rank 0 met another collective, which crashed a rank."""
+    lost = any(note.startswith(_LOST_IN_DDP) for note in notes)
+    return lost and any(note.startswith("Collective") for note in notes)
+
+
 def failed(case: Case, wrong: Failed) -> str:
     """Say what ranks that failed, or waited in vain, have to do with the file."""
     error, kind, said = wrong.error, wrong.error.kind, str(wrong.error)
     in_ddp = any(frame.file.endswith(_DDP) for frame in error.where.get(0, ()))
     signs = {
-        "inside DDP": in_ddp,
+        "inside DDP": in_ddp or _met_ddp(error.notes),
         "other lines": kind in STUCK and len(own_lines(error)) > 1,
         "half written": "PytorchStreamReader" in said or kind in _HALF,
         "not written": kind == "FileNotFoundError" and error.rank,
