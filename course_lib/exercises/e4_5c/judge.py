@@ -35,6 +35,7 @@ def _drawn(numbers):
 def judge(case: Case, seen) -> str:
     """Look at what each rank returned, at its loss, and at what it printed."""
     losses, ranks = case.given["losses"], case.world_size
+    _TEXTS.refuse([("not waited", [one["open"] for one in seen], 0, 0, 0)])
     _judge_returned([result["returned"] for result in seen], losses, case.expected)
     for rank, (result, loss) in enumerate(zip(seen, losses)):
         fill = {"rank": rank, "ranks": ranks, "loss": loss, "after": result["loss"]}
@@ -43,7 +44,16 @@ def judge(case: Case, seen) -> str:
         if not result["backward"]:
             raise _TEXTS.wrong("no backward", **fill)
     _judge_printed([result["printed"] for result in seen], case.expected)
+    _judge_again([result["again"] for result in seen], 2 * case.expected)
     return str(ranks)
+
+
+def _judge_again(returned, mean):
+    """Look at what each rank returned of twice the losses, in a second call."""
+    for rank, value in enumerate(returned):
+        if not near(number_of(value), mean, 2 * _CLOSE):
+            fill = {"rank": rank, "ranks": len(returned), "mean": mean}
+            raise _TEXTS.wrong("again", returned=shown(value), **fill)
 
 
 def _judge_returned(returned, losses, mean):
