@@ -71,6 +71,8 @@ def judge(case: Case, seen) -> str:
     if after != before:
         raise _TEXTS.wrong("settings", now=after[0]["lr"], rate=before[0]["lr"])
     _judge_losses(rank["returned"], losses)
+    if rank["changed"]:
+        raise _TEXTS.wrong("overwritten")
     refuse_other_work(rank, rank["baseline"])
     peak, whole, own = rank["peak"], rank["baseline"]["whole"], rank["baseline"]["peak"]
     # on CUDA the workspaces of libraries may be larger than all activations

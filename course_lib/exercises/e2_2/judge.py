@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, apart, largest
+from course_lib.exercises.compare import CLOSE, apart, gap, largest
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed, size
@@ -67,6 +67,8 @@ def judge(case: Case, seen) -> str:
     sizes = [len(labels) for _, labels in case.given["microbatches"]]
     where = f"micro-batches of {listed(sizes)}"
     judge_gradient(rank, *case.expected, where=where, noun="mean losses")
+    rest = sizes[:-1] or sizes
+    judge_again(rank, case.expected[0], [size / sum(rest) for size in rest])
     judge_cost(rank, max(sizes), where=where)
     return " + ".join(map(str, sizes))
 
@@ -105,6 +107,18 @@ def judge_gradient(
     fill["hint"] = weighed(found, each, shares, noun=noun, of=of)
     clue = {"apart": differences, "grads": found}
     raise _TEXTS.wrong("off", clue=clue, also=also, **fill)
+
+
+def judge_again(rank: dict, each, shares) -> None:
+    """Compare what a second call left in a fresh model, given the first few parts.
+
+    `each` and `shares` as for `judge_gradient`.
+    """
+    expected = {n: sum(s * g[n] for s, g in zip(shares, each)) for n in each[0]}
+    off = gap(rank["again"], expected) / largest(expected)
+    if off > CLOSE:
+        fill = {"off": 100 * off, "most": 100 * CLOSE, "count": len(shares)}
+        raise _TEXTS.wrong("again", **fill)
 
 
 def weighed(

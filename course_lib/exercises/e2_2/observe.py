@@ -1,6 +1,7 @@
 """Exercise 2.2, in a rank: gradients of one model from micro-batches; also of 2.3."""
 
 import copy
+import operator
 from functools import partial
 
 import torch
@@ -13,7 +14,8 @@ from course_lib.exercises.device_runs import one_gpu, watch
 def observe(rank, world_size, answer, given):
     """Return what `answer(model, microbatches)` leaves in the model, and what it costs.
 
-    `given` has the model and its micro-batches, pairs of samples and targets.
+    `given` has the model and its micro-batches, pairs of samples and targets. `again`
+    are the gradients of a second call, without the last micro-batch.
     """
     device, _ = one_gpu()
     model = given["model"].to(device)
@@ -25,16 +27,30 @@ def observe(rank, world_size, answer, given):
         "one": _cost(_one_by_one, copy.deepcopy(model), pairs),
         "all": _cost(_at_once, copy.deepcopy(model), pairs),
     }
-    cost = _cost(answer, model, list(pairs))
-    grads = {name: p.grad for name, p in model.named_parameters()}
+    handed, fresh = list(pairs), copy.deepcopy(model)
+    cost = _cost(answer, model, handed)
+    answer(fresh, list(zip(copies[::2], copies[1::2]))[: len(pairs) - 1 or 1])
+    grads = _there(model)
     return cost | {
-        "grads": {n: g.detach().cpu() for n, g in grads.items() if g is not None},
-        "without": [name for name, grad in grads.items() if grad is None],
+        "grads": grads,
+        "without": [name for name, _ in model.named_parameters() if name not in grads],
         "moved": not all(map(torch.equal, before, model.parameters())),
-        "changed": not all(map(torch.equal, copies, parts)),
+        "again": _there(fresh),
+        "changed": not (_same(handed, pairs) and all(map(torch.equal, copies, parts))),
         "device": str(device),
         "baseline": baseline,
     }
+
+
+def _there(model):
+    """The gradients of a model on the CPU by their names, but those that are None."""
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    return {n: g.detach().cpu() for n, g in grads.items() if g is not None}
+
+
+def _same(handed, pairs):
+    """True if a list still holds the very things that were handed over in it."""
+    return len(handed) == len(pairs) and all(map(operator.is_, handed, pairs))
 
 
 def _cost(call, model, pairs):

@@ -13,6 +13,7 @@ from course_lib.exercises import baseline
 from course_lib.exercises.e2_2.judge import (
     counted,
     gradient,
+    judge_again,
     judge_cost,
     judge_gradient,
 )
@@ -124,5 +125,7 @@ def judge(case: Case, seen) -> str:
         if "grads" in (wrong.clue or {}):  # they are there, and of the right shapes
             wrong.hint = _mixed(rank["grads"], case.expected[0], parts) or wrong.hint
         raise
+    rest = counts[:-1] or counts
+    judge_again(rank, case.expected[0], [1 / sum(rest)] * len(rest))
     judge_cost(rank, max(len(targets) for _, targets in parts), where=where)
     return " + ".join(map(str, counts))
