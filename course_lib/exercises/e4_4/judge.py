@@ -8,7 +8,15 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, SMALL, apart, draw_steps, gap, state_of
+from course_lib.exercises.compare import (
+    CLOSE,
+    SMALL,
+    apart,
+    draw_steps,
+    gap,
+    largest,
+    state_of,
+)
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.text import listed, many
@@ -25,7 +33,7 @@ _SIZES = ((2, 6, 5), (3, 4, 4), (5, 2, 3))
 def cases(seed: int) -> Iterator[Case]:
     """Yield SGD twice, then Adam: it tells a mean of gradients from a mean of weights.
 
-    Expected are the weights of one process after each step.
+    Expected are the weights of one process after each step, and the step's gradients.
     """
     sizes = _SIZES if not seed else _drawn(random.Random(seed))
     for (ranks, parts, size), make in zip(sizes, (_SGD, _SGD, _ADAM)):
@@ -42,21 +50,22 @@ def _drawn(numbers):
 
 
 def _alone(batches, make):
-    """The weights of one process after each batch."""
+    """The weights of one process after each batch, and the gradients of it."""
     model = baseline.network()
     optimizer = make(model.parameters())
     for images, labels in batches:
         optimizer.zero_grad()
         cross_entropy(model(images), labels).backward()
         optimizer.step()
-        yield state_of(model)
+        gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+        yield state_of(model), gradients
 
 
 def judge(case: Case, seen) -> str:
     """Look at each step: updates, what travelled and when, weights; then the cost."""
     parts, ranks = case.given["parts"], case.world_size
     most = len(case.given["batches"][0][0]) // (ranks * parts)
-    for number, expected in enumerate(case.expected):
+    for number, (expected, gradients) in enumerate(case.expected):
         steps = [one["steps"][number] for one in seen]
         size = sum(weight.nbytes for weight in expected.values())
         where = {"step": number + 1, "ranks": ranks, "size": size}
@@ -65,7 +74,9 @@ def judge(case: Case, seen) -> str:
         for rank, step in enumerate(steps):
             _refuse_sent(step["sent"], where | {"rank": rank})
         _refuse_weights([step["weights"] for step in steps], expected, where)
-        _TEXTS.refuse(_costs(steps, most, size), **where)
+        _refuse_rounded([step["gradients"] for step in steps], gradients, where)
+        facts = [("emptied", [step["changed"] for step in steps], 0, 0, 0)]
+        _TEXTS.refuse([*facts, *_costs(steps, most, size)], **where)
     return f"{parts} micro-batches on {ranks} ranks"
 
 
@@ -90,6 +101,13 @@ def _refuse_weights(weights, expected, where):
         different = [apart(one, expected) for one in weights]
         clue = {"step": where["step"], "apart": different}
         raise _TEXTS.wrong("other weights", clue=clue, off=off, close=CLOSE, **where)
+
+
+def _refuse_rounded(found, expected, where):
+    """Compare gradients by which the weights are right; a short step hides rounding."""
+    off = max(gap(one, expected) for one in found) / largest(expected)
+    if off > CLOSE:
+        raise _TEXTS.wrong("rounded", off=100 * off, most=100 * CLOSE, **where)
 
 
 def _costs(steps, most, size):

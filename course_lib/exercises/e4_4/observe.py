@@ -1,5 +1,7 @@
 """Exercise 4.4, in a rank: steps with accumulated gradients, watched one by one."""
 
+import operator
+
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.exercises import baseline
@@ -13,18 +15,23 @@ def observe(rank, world_size, answer, given):
     with group(rank, world_size) as device:
         model = DDP(baseline.network(seed=rank).to(device))
         optimizer = given["optimizer"](model.parameters())
-        updates, steps = [], {}
-        optimizer.register_step_pre_hook(lambda *_: updates.append(1))
+        updates, steps, module = [], {}, model.module
+        # after it, for a closure computes them in the step itself
+        optimizer.register_step_post_hook(lambda *_: updates.append(_grads(module)))
         for number, batch in enumerate(given["batches"]):
             own = [part[rank::world_size].chunk(given["parts"]) for part in batch]
             flops = flops_of(list(zip(*own)))
             pairs = [tuple(part.to(device) for part in pair) for pair in zip(*own)]
             updates.clear()
-            with Traffic(model.module) as traffic:
-                answer(model, optimizer, pairs)
+            handed = list(pairs)
+            with Traffic(module) as traffic:
+                answer(model, optimizer, handed)
+            kept = len(handed) == len(pairs) and all(map(operator.is_, handed, pairs))
             steps[number] = {
-                "weights": state_of(model.module),
+                "weights": state_of(module),
                 "updates": len(updates),
+                "gradients": updates[-1] if updates else {},
+                "changed": not kept,
                 "sent": traffic.sent,
                 "graphs": traffic.graphs,
                 "passes": traffic.passes,
@@ -32,3 +39,9 @@ def observe(rank, world_size, answer, given):
                 "baseline": {"flops": flops},
             }
         return {"steps": steps}
+
+
+def _grads(module):
+    """The gradients that are there, on the CPU, by the names of the parameters."""
+    grads = {name: p.grad for name, p in module.named_parameters()}
+    return {n: g.detach().cpu().clone() for n, g in grads.items() if g is not None}
