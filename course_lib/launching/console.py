@@ -94,7 +94,7 @@ class Screen:
         self._seconds, self._tick = 0, tick
         # last, because it draws this screen
         self._area = None if quiet else _open_area(self)
-        self._quiet = quiet
+        self._quiet = self._brief = quiet
 
     def feed(self, rank: int, data: bytes) -> None:
         """Take what a rank wrote."""
@@ -141,7 +141,12 @@ class Screen:
             rows = [((rank,), self.texts[rank].rows[n]) for rank, n in self._recent]
             bars = [((rank,), text.rows[-1]) for rank, text in enumerate(self.texts)]
             return rows + [(rank, bar) for rank, bar in bars if bar]
-        shared, own = _told_once([_abridged(*each) for each in enumerate(self.texts)])
+        # what runs quietly has no results to look into
+        places = [
+            "" if self._brief else f": results.output[{rank}] holds them all"
+            for rank in range(len(self.texts))
+        ]
+        shared, own = _told_once([*map(_abridged, self.texts, places)])
         return shared + [
             ((rank,), row) for rank, rows in enumerate(own) for row in rows
         ]
@@ -166,13 +171,13 @@ class Screen:
         return "\n".join([f"{self.title}{self.state and ', ' + self.state}", *rows])
 
 
-def _abridged(rank, text):
+def _abridged(text, place):
+    """The rows, without the middle of very many; `place` says where that is."""
     rows = text.rows if text.rows[-1] else text.rows[:-1]
     left = len(rows) - _KEPT
     if left > 0:
         half = _KEPT // 2
-        note = f"... {left:,} more lines: results.output[{rank}] holds them all"
-        rows = [*rows[:half], note, *rows[-half:]]
+        rows = [*rows[:half], f"... {left:,} more lines{place}", *rows[-half:]]
     return rows
 
 
