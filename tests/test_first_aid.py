@@ -135,6 +135,11 @@ def by_torchrun(path, folder):
     return by_file(path, folder, command)
 
 
+def by_launch(path, folder):
+    command = ["-m", "torch.distributed.launch", f"--nproc-per-node={RANKS}"]
+    return by_file(path, folder, [*command, f"--master-port={ports.free()}"])
+
+
 def by_cell(path, folder):
     with mock.patch.dict(os.environ):
         # where it is set, a kernel does not show what its child processes print
@@ -166,6 +171,12 @@ def test_a_program_says_the_words_of_the_page(path, tmp_path, nothing_left):
     output = plain(globals()[f"by_{way}"](path, tmp_path))
     missing = [words for words in says(path) if not any(map(output.count, words))]
     assert not missing, output
+
+
+@pytest.mark.proof
+def test_torchrun_gives_a_script_no_arguments_of_its_own(tmp_path, nothing_left):
+    output = by_torchrun(FOLDER / "errors" / "local_rank.py", tmp_path)
+    assert all(output.count(f"goes on with {rank}") for rank in range(RANKS)), output
 
 
 @pytest.mark.proof
