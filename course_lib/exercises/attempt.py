@@ -20,7 +20,13 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_MESSAGE = "(no message)"
 _LINES = 3  # of an exception's message: PyTorch's can be long
 SECONDS = 20.0  # for one launch; a rank that takes longer goes on for ever
+_BY_ITSELF = ("exited", "left")  # kinds of a rank that ended without another one
+# what PyTorch's frames below a line of the answer are in while they compute, with
+# those of this package that note its operators; and where they wait
+_COMPUTING = ("/torch/", "/course_lib/")
+_WAITING = ("/distributed/", "/multiprocessing/", "/utils/data/")
 STUCK = ("late", "stalled")  # kinds of a launch that would not have ended
+BUSY = "The line shown above computes for too long. Does it end?"  # in PyTorch
 
 _HINTS = json.loads((Path(__file__).parent / "failures.json").read_text("utf-8"))
 
@@ -86,7 +92,7 @@ class Attempt:
         plain = isinstance(self.answer, types.FunctionType)
         if plain and not hint and _is_fault(error):
             return Broken(f"{error.kind}: {error.text}".partition("\n")[0])
-        if not hint and ranks > 1:
+        if not hint and (ranks > 1 or error.kind in _BY_ITSELF):
             hint = _HINTS["ended"].get(error.kind, "")
         head, *lines = self._shown(error, ranks)
         return Failed(head, hint, lines, error=error)
@@ -104,13 +110,26 @@ class Attempt:
         """The lines of a message, without colours, and with the start of a long one."""
         head = error.head
         if ranks == 1 and error.rank is not None:  # nobody asked for a rank
-            head = f"{error.raiser or self.name} {error.what}"
+            who, own = error.raiser or self.name, f"before {self.name} returned"
+            what = error.what.replace(own, "before it returned")
+            head = f"{who} {what if who == self.name else error.what}"
         lines = head.split("\n")
         place = "\n".join(error.lines) or error.folded
         if place and len(lines) > _LINES:
             lines = [*lines[:_LINES], "..."]
         parts = filter(None, ["\n".join(lines), place, "\n".join(error.notes)])
         return _COLOURS.sub("", "\n\n".join(parts)).split("\n")
+
+
+def _computes(frames):
+    """True if a line of the learner's is in a function of PyTorch that computes."""
+    own = [number for number, frame in enumerate(frames) if is_learners(frame)]
+    below = [frame.file for frame in frames[own[-1] + 1 :]] if own else []
+    return bool(below) and all(
+        any(place in file for place in _COMPUTING)
+        and not any(place in file for place in _WAITING)
+        for file in below
+    )
 
 
 class _Named:
@@ -145,4 +164,6 @@ def _busy(error):
         return "The function has returned, but a thread that it started goes on."
     if any(map(is_learners, ends)):
         return "A rank is still busy in a line of yours, shown above. Does it end?"
+    if any(map(_computes, error.where.values())):
+        return BUSY
     return ""

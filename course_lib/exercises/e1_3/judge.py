@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from course_lib.exercises import baseline
+from course_lib.exercises.attempt import BUSY, Failed
 from course_lib.exercises.e1_3.observe import BLOCKS
 from course_lib.exercises.e2_2.judge import judge_gradient
 from course_lib.exercises.exercise import Case, Wrong
@@ -129,6 +130,13 @@ def _why_slow(count, *, turns, late):
         "few": count < _FEW,
     }
     return next((why for why, holds in reasons.items() if holds), "held up")
+
+
+def failed(case: Case, wrong: Failed) -> str:
+    """Tell why a line may compute for so long."""
+    if wrong.hint == BUSY:
+        wrong.hint = _TEXTS.hint("too long")
+    raise wrong
 
 
 def draw(case: Case, seen):
