@@ -65,7 +65,7 @@ def _facts(case, seen):
     ranks, batches = len(seen), case.expected["batches"]
     share, once, steps = sum(batches) // ranks, max(batches) // ranks, len(batches)
     passes = [one["passes"] for one in seen]
-    sent = [sum(n for name, n in one["sent"] if name != "broadcast") for one in seen]
+    sent = [sum(_gradients(one)) for one in seen]
     reduces = [len(_reduces(one)) for one in seen]
     size = steps * baseline.size(baseline.network())
     return (
@@ -76,6 +76,11 @@ def _facts(case, seen):
         ("all-reduces", reduces, steps, 0, 1.5 * steps),
         ("not left", [int(not one["left"]) for one in seen], 0, 0, 0),
     )
+
+
+def _gradients(one):
+    """The bytes that a rank handed to collectives, but to small ones and broadcasts."""
+    return [n for name, n in one["sent"] if name != "broadcast" and n > SMALL]
 
 
 def _reduces(one):
