@@ -17,10 +17,12 @@ class CellClock:
         self._depth = 0  # a cell may run another one
         self._began = self._news = 0.0
         self._over = threading.Event()
+        self._publisher = None  # of the notebook; else whatever shows things
 
     def install(self, ipython):
         """Run with each cell of a notebook from the next one on."""
-        ipython.display_pub.register_hook(self.note)
+        self._publisher = ipython.display_pub
+        self._publisher.register_hook(self.note)
         ipython.events.register("pre_run_cell", self.begin)
         ipython.events.register("post_run_cell", self.end)
 
@@ -49,7 +51,8 @@ class CellClock:
             self._thread.join()
 
     def _watch(self):
-        with line_in_cell() as write:
+        # the one of before: a slider's function runs with its output captured
+        with line_in_cell(self._publisher) as write:
             shown = ""
             while not self._over.wait(1.0):
                 text = self.text(time.monotonic())

@@ -56,8 +56,11 @@ def _paced(write, text):
 
 
 @contextlib.contextmanager
-def line_in_cell() -> Iterator[Callable]:
-    """Give a block `write(text, share)`, a line of its own; afterwards it is gone."""
+def line_in_cell(publisher=None) -> Iterator[Callable]:
+    """Give a block `write(text, share)`, a line of its own; afterwards it is gone.
+
+    A `publisher` of IPython's shows it past what captures the output of a cell.
+    """
     from IPython.display import display, update_display
 
     place = uuid.uuid4().hex  # known before, since an interrupt may come at any time
@@ -65,10 +68,14 @@ def line_in_cell() -> Iterator[Callable]:
 
     def write(text, share=None):
         nonlocal visible
-        put, visible = (update_display if visible else display), True
+        again, visible = visible, True
         # an output without data is drawn as nothing
         data = _bundle(text, share) if text else {}
-        put(data, raw=True, display_id=place)
+        if publisher:
+            where = {"display_id": place}
+            publisher.publish(data, {}, transient=where, update=again)
+        else:
+            (update_display if again else display)(data, raw=True, display_id=place)
 
     try:
         yield write

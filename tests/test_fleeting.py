@@ -252,6 +252,34 @@ def test_in_a_notebook_the_clock_comes_from_beside_the_cell_and_goes_with_it():
         kernel.close()
 
 
+CAPTURED = """
+from IPython.utils.capture import capture_output
+pub = get_ipython().display_pub
+send, seen = pub.session.send, []
+def watch(socket, kind, *more, **options):
+    seen.append(str(kind))
+    return send(socket, kind, *more, **options)
+pub.session.send = watch
+with capture_output() as captured:
+    while not any("this cell runs" in text for text in seen):
+        time.sleep(0.01)
+pub.session.send = send
+print("captured", len(captured.outputs))
+"""
+
+
+def test_the_clock_is_seen_where_a_sliders_function_has_its_output_captured():
+    kernel = Kernel()
+    try:
+        kernel.run("import time, course_lib")
+        kernel.run(FOLLOW)
+        messages = kernel.run(CAPTURED)
+        assert "this cell runs" in str(messages)
+        assert "captured 0" in str(messages)
+    finally:
+        kernel.close()
+
+
 def test_what_comes_after_a_cell_stands_below_its_result_and_its_error():
     kernel = Kernel()
     try:

@@ -107,8 +107,9 @@ def _core(tasks):
     if not minutes:
         return ""
     return (
-        f"{STAR} The core path: lessons {listed(core_lessons())}, and these exercises,"
-        f" {sum(minutes)} minutes. It takes eight evenings of an hour."
+        f"{STAR} The core path: lessons {listed(core_lessons())}, and the exercises"
+        f" with {STAR}, {sum(minutes)} minutes of them here. In all it takes eight"
+        " evenings of an hour."
     )
 
 

@@ -153,8 +153,7 @@ def random_shards(devs):
 
 @refused(
     "`nn.SyncBatchNorm`",
-    "virtual GPUs do not have the operator batch_norm_stats, since the CPU has none:"
-    " use .cpu() for this part of the model.",
+    "SyncBatchNorm needs GPUs: leave convert_sync_batchnorm out here.",
 )
 def synchronized(devs):
     def norm(rank, device):
