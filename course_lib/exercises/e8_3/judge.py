@@ -19,6 +19,7 @@ from course_lib.exercises.texts import Texts
 from course_lib.text import many
 
 _TEXTS = Texts("8.3")
+_WHOLE = 7  # steps of the training that nobody kills
 _STEPS = 11  # of the training whose folder is looked at in each moment
 _MOMENTS = 40
 _SHARE = 32  # samples of a rank in a step
@@ -30,7 +31,8 @@ _IN_THE_WAY = ("FileExistsError", "Directory not empty")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Yield launches with a folder: killed in two steps; as files change; in two saves.
+    """Yield launches with a folder: one that nobody kills, which must be right already;
+    then killed in two steps; as files change; in two saves.
 
     Then one rank alone goes on from each state that the folder has had while it saved.
     Expected are the weights of one process, and how many steps are left at most.
@@ -49,12 +51,22 @@ def cases(seed: int) -> Iterator[Case]:
             words, launches = _FAULTS[number]
             given["killed"] = words.format(at)
             folder.mkdir()
+            if not number:
+                yield _whole(given, ranks, Path(parent) / "whole")
             weights = _weights(given, ranks)
             for number, (kill, killed, done) in enumerate(launches(ranks, at)):
                 expected = {"weights": weights, "done": done, "first": not number}
                 case = given | {"kill": kill, "ranks": killed}
                 yield Case(case, ranks, expected=expected)
         yield from _in_each_state(given, Path(parent))
+
+
+def _whole(given, ranks, folder):
+    """A launch without a kill; of a proof it is no part of its own."""
+    folder.mkdir()
+    given = given | {"steps": _WHOLE, "folder": str(folder), "kill": {}, "ranks": []}
+    expected = {"weights": _weights(given, ranks), "first": True, "whole": True}
+    return Case(given, ranks, expected=expected)
 
 
 def _in_each_state(given, parent):
@@ -119,6 +131,8 @@ def _weights(given, ranks):
 
 def judge(case: Case, seen) -> str:
     """Compare how many steps it took, the weights, then what was saved and when."""
+    if "whole" in case.expected:
+        return _judge_whole(case, seen)
     steps, done = case.given["steps"], case.expected["done"]
     passes = [one["passes"] for one in seen]
     _refuse_elsewhere(case, seen, min(passes))
@@ -140,6 +154,15 @@ def judge(case: Case, seen) -> str:
         raise wrong
     _TEXTS.refuse([("not left", [int(not one["left"]) for one in seen], 0, 0, 0)])
     _refuse_saves(seen, steps)
+    return _words(case)
+
+
+def _judge_whole(case, seen):
+    """Compare the weights without a stop; the launches after it decide all else."""
+    if all(one["passes"] == case.given["steps"] for one in seen):
+        returned = [one["returned"] for one in seen]
+        hint = _TEXTS.hint("without a stop")
+        refuse_weights(returned, case.expected["weights"], hint=hint)
     return _words(case)
 
 
