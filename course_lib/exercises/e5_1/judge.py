@@ -20,7 +20,7 @@ _SHARES = (
     ([3, 3, 3, 1, 4, 1, 5], [3, 3, 3, 3, 9, 2, 6, 5, 3], [3, 3, 3, 5, 8], [3, 3, 3]),
     ([7] * 300, [7, 7, 0, 7, 2], [7, 7, 7, 0, 7, 1, 8]),
 )
-_WORK = ("writes", "stores", "sent", "files")
+_WORK = ("writes", "stores", "sent", "asking", "files")
 
 
 def cases(seed: int) -> Iterator[Case]:

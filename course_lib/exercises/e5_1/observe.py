@@ -25,6 +25,8 @@ _HELD = 6  # of its first writes, before which a process waits for another
 _LATE = 1000  # milliseconds, about, that its first message waits for the parent to wait
 # operators that write to all of a tensor, whatever is in it
 _OVERWRITING = (ops.aten.copy_, ops.aten.fill_, ops.aten.zero_)
+# methods of a manager's queue, by which messages go from one process to another
+_QUEUED = ("put", "put_nowait", "get", "get_nowait")
 _STORES = ("STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE")
 
 
@@ -34,6 +36,7 @@ class Counters(Family):
     stores: numpy.ndarray  # they may be in its own memory
     sent: numpy.ndarray
     taken: numpy.ndarray
+    asking: numpy.ndarray  # messages to and from a manager's process, but of queues
     files: numpy.ndarray
 
 
@@ -112,9 +115,11 @@ def _note_messages(family):
 
     def noted(function, name):
         def noting(*args, **kwargs):
-            if name == "sent" and family.own and not family.sent[family.own]:
+            before = family.sent[family.own] + family.asking[family.own]
+            if name == "sent" and family.own and not before:
                 family.be_late(_LATE)
-            family.note(name)
+            asks = name != "files" and _asks_a_manager(sys._getframe(1))
+            family.note("asking" if asks else name)
             return function(*args, **kwargs)
 
         return noting
@@ -128,3 +133,13 @@ def _note_messages(family):
     Connection._recv_bytes = noted(Connection._recv_bytes, "taken")
     torch.save = noted(torch.save, "files")  # it opens the file in C++
     sys.addaudithook(open_to_write)
+
+
+def _asks_a_manager(frame):
+    """Return whether a message is of a list, a lock or the like of a manager."""
+    while frame and frame.f_globals.get("__name__") != "multiprocessing.managers":
+        frame = frame.f_back
+    if not frame:
+        return False
+    called = frame.f_code.co_name == "_callmethod" and frame.f_locals["methodname"]
+    return called not in _QUEUED
