@@ -19,6 +19,7 @@ CLOSE = 1e-3  # relative: what is right
 _ROUNDED = 1e-6  # relative: what sums in float32 may be off
 _LEAST, _MOST = 0.6, 1.4  # of the work and the traffic that are needed
 _SIGNAL = 0.3  # share of |G|² in |g|² of the average, so that rounding does not count
+_FAR = 50  # times: more than by a bucket, a batch or the ranks that are left out
 # ranks, and for each measurement the images of a rank's batch and the batches
 _LAUNCHES = ((3, [(10, 4), (7, 3), (16, 2)]), (2, [(16, 5), (5, 6)]))
 
@@ -132,6 +133,8 @@ def _other_number(norms, ratios, rank, **fill):
         why = "not reduced"
     elif abs(ratios[0]) < CLOSE:
         why = "no noise"
+    elif off > _FAR:
+        why = "own ones far too small"
     else:
         why = "average too small" if off < 1 else "average too large"
     fill["clue"]["none"] = math.isinf(off)  # and not only few: their lengths are 0

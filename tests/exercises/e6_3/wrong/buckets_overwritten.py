@@ -1,4 +1,4 @@
-# hint: a bucket
+# hint: bucket or a batch left out or overwritten
 def noise_scale(rank, world_size, model, batches):
     norms = torch.zeros(2)
 

@@ -1,4 +1,4 @@
-# hint: [average too large]
+# hint: [own ones far too small]
 def noise_scale(rank, world_size, model, batches):
     own, average = [], []
 
