@@ -14,6 +14,8 @@ from course_lib.text import many, size
 
 _TEXTS = Texts("5.3")
 _ALIVE = 3  # batches at a time
+_KINDS = (torch.float32, torch.float64)
+_NEAR = 2**-8  # relative: bfloat16 is off by half of this at most
 _IMAGE = 64 * 4  # bytes
 # bytes for each batch that lists, tensors of one image and labels as numbers take
 _ROOM = 1200
@@ -46,13 +48,15 @@ def judge(case: Case, seen) -> str:
 
 def _judge_result(case, rank):
     images, counts = case.expected
-    found, numbers = _result(rank["returned"])
+    found, kind, numbers = _result(rank["returned"])
     count = len(images)
     if found is None or numbers is None or not found.dim():
         raise _TEXTS.wrong("nothing", returned=shown(rank["returned"]), count=count)
     if found.shape != images.shape:
         clue = {"images": len(found), "shape": tuple(found.shape[1:])}
         raise _TEXTS.wrong("shape", clue=clue, count=count, **clue)
+    if _rounded(found, kind, images):
+        raise _TEXTS.wrong("rounded", kind=str(kind).removeprefix("torch."))
     wrong = (found != images).flatten(1).any(1).nonzero().flatten().tolist()
     if wrong:
         fill = {"wrong": len(wrong), "count": count, "first": wrong[0]}
@@ -66,15 +70,24 @@ def _judge_result(case, rank):
 
 
 def _result(returned):
-    """Images f32[n, ...] and counts, or None for what is no such thing."""
+    """Images f32[n, ...], of what type they were, counts; None for no such thing."""
     try:
         images, counts = returned
         if isinstance(images, list | tuple):
             parts = [torch.as_tensor(image) for image in images]
             images = torch.stack(parts) if parts else torch.empty(0)
-        return torch.as_tensor(images).float(), counts_of(counts)
+        images = torch.as_tensor(images)
+        return images.float(), images.dtype, counts_of(counts)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        return None, None
+        return None, None, None
+
+
+def _rounded(found, kind, images):
+    """Whether they are not what they were, and by no more than a type may change."""
+    if torch.equal(found, images):
+        return False
+    near = torch.allclose(found, images, rtol=_NEAR, atol=_NEAR)
+    return near or kind not in _KINDS
 
 
 def _judge_held(case, rank):

@@ -25,6 +25,8 @@ _REBUILDS = ("rebuild_storage_fd", "rebuild_storage_filename")
 _MAPPED, _IN_USE = 4, 7  # places in what malloc has given out, in maps and otherwise
 _LATE = 2000  # looks, of a millisecond, for which the first batch may be late
 _THREADS = 3  # that an answer may have at a time, as it may have batches
+# added to each pixel: sums are exact in f32, and a pixel is not in 16 bits
+_FINE = 2**-12
 _OBJECT = 32  # bytes of a small object of Python, about
 
 
@@ -67,7 +69,7 @@ def batches(count: int, start: int, rows: int) -> list[tuple]:
         turn, part = divmod(number, 5)
         chosen = slice(start + part * rows, start + (part + 1) * rows)
         least, most = bounds.get(number, (0, 9))
-        shifted = images[chosen].roll(turn, 0) + turn
+        shifted = images[chosen].roll(turn, 0) + (turn + _FINE)
         parts.append((shifted, labels[chosen].clamp(least, most)))
     return parts
 
