@@ -15,7 +15,7 @@ def observe(rank, world_size, answer, given):
     """Return what `answer(model, microbatches)` leaves in the model, and what it costs.
 
     `given` has the model and its micro-batches, pairs of samples and targets. `again`
-    are the gradients of a second call, without the last micro-batch.
+    are the gradients of a second call, which leaves out the last micro-batch.
     """
     device, _ = one_gpu()
     model = given["model"].to(device)
@@ -29,7 +29,8 @@ def observe(rank, world_size, answer, given):
     }
     handed, fresh = list(pairs), copy.deepcopy(model)
     cost = _cost(answer, model, handed)
-    answer(fresh, list(zip(copies[::2], copies[1::2]))[: len(pairs) - 1 or 1])
+    if given["again"]:
+        answer(fresh, list(zip(copies[::2], copies[1::2]))[:-1])
     grads = _there(model)
     return cost | {
         "grads": grads,
