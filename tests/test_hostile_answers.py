@@ -56,19 +56,20 @@ def test_a_plain_value_has_bounds(name):
     assert parts <= 3 * PARTS and characters <= 20 * CHARACTERS and count <= BYTES
 
 
+TOO_MUCH = (
+    ([0] * 12_345, "a list of 12,345"),
+    ("x" * 123_456, "a text of 123,456 characters"),
+    (b"x" * 123_456, "123,456 bytes"),
+    (numpy.zeros(123_456), "f64[123456], too long to look at"),
+    (torch.zeros(1).expand(10**9), "f32[1000000000], too large to look at"),
+    (torch.zeros(2, device="meta"), "f32[2] on meta, which holds no numbers"),
+    (1 << 9_999, "a whole number of 10,000 bits"),
+    ((i for i in ()), "a generator"),
+)
+
+
 @pytest.mark.parametrize(
-    "value, told",
-    [
-        ([0] * 12_345, "a list of 12,345"),
-        ("x" * 123_456, "a text of 123,456 characters"),
-        (b"x" * 123_456, "123,456 bytes"),
-        (numpy.zeros(123_456), "f64[123456], too long to look at"),
-        (torch.zeros(1).expand(10**9), "f32[1000000000], too large to look at"),
-        (torch.zeros(2, device="meta"), "f32[2] on meta, which holds no numbers"),
-        (1 << 9_999, "a whole number of 10,000 bits"),
-        ((i for i in ()), "a generator"),
-    ],
-    ids=str,
+    "value, told", [pytest.param(*one, id=one[1]) for one in TOO_MUCH]
 )
 def test_what_is_too_much_says_what_it_is(value, told):
     assert plain(value) == Other(told)

@@ -26,7 +26,7 @@ def case(program):
     return pytest.param(program, id=program.stem, marks=marks)
 
 
-@pytest.mark.parametrize("program", map(case, PROGRAMS))
+@pytest.mark.parametrize("program", [*map(case, PROGRAMS)])
 def test_a_program_runs_as_it_is(kernel, nothing_left, program):
     messages = kernel.run(program.read_text(encoding="utf-8"))
     assert error(messages) is None, error(messages)
