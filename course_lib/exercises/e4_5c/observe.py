@@ -22,7 +22,7 @@ def observe(rank, world_size, answer, given):
 
     `again` is what it returns when it is called once more, with twice the loss.
     """
-    with group(rank, world_size) as device, _Late() as late:
+    with group(rank, world_size) as device, _LateResults() as late:
         weight = torch.ones(1, device=device, requires_grad=True)
         loss = (weight * given["losses"][rank]).sum()
         with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -43,7 +43,7 @@ def observe(rank, world_size, answer, given):
     }
 
 
-class _Late(contextlib.ExitStack):
+class _LateResults(contextlib.ExitStack):
     """Lets a collective's result arrive when its `Work` is asked, not before.
 
     One that came by chance before anybody waited for it would hide a mistake.
