@@ -14,16 +14,14 @@ from course_lib.text import size
 
 _TEXTS = Texts("1.2")
 # widths and samples: the first needs an early cut, the second a late one, in the third
-# activations decide; too few are 16 bytes for a parameter in the fourth, activations
-# without what a part gets in the fifth, without what the second gets in the sixth, or
-# without the largest of them once more
+# activations decide; 16 bytes for a parameter are too few in the fourth, and in the
+# fifth activations without what a part gets
 _SHAPES = (
     ((64, 1024, 1024, 1024, 16, 2048, 16, 2048, 16, 2048, 10), 64),
     ((64, 256, 256, 256, 256, 1024, 1024, 10), 64),
     ((8, 8192, 8, 8192, 8, 512, 512, 10), 256),
     ((384, 192, 64, 64, 512, 512, 512, 512, 10), 64),
     ((1024, 4, 16, 640, 10), 128),
-    ((512, 512, 8, 1024, 10), 1024),
 )
 _ORDER = ("first", "second")
 _SPARE = 1.01  # of a budget, above what the second best cut needs
@@ -31,7 +29,7 @@ _STEP = 100_000  # bytes to which a budget is rounded up
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Yield six models; expected are pairs of what a device needs, by cut.
+    """Yield five models; expected are pairs of what a device needs, by cut.
 
     A budget is just above the second best cut by the text: at least two are right.
     """
@@ -39,11 +37,11 @@ def cases(seed: int) -> Iterator[Case]:
         model = mlp(widths, seed)
         with baseline.seeded(seed):
             x = torch.rand(samples, widths[0])
-        needs, without = _needs(model, x), _needs(model, x, once_more=False)
+        needs = _needs(model, x)
         second = sorted(max(map(sum, pair)) for pair in needs.values())[1]
         budget = _STEP * round(_SPARE * second / _STEP + 0.5)
         given = {"model": model, "x": x, "budget": budget}
-        yield Case(given, expected=(number + 1, needs, _best(without)))
+        yield Case(given, expected=(number + 1, needs))
 
 
 def _drawn(seed):
@@ -54,11 +52,8 @@ def _drawn(seed):
         yield [*(part * width // 4 for width in hidden), classes], part * samples // 4
 
 
-def _needs(model, x, *, once_more=True):
-    """By cut what each device needs as the text counts: parameters and activations.
-
-    The largest of these are counted `once_more` or not.
-    """
+def _needs(model, x):
+    """By cut what each device needs as the text counts: parameters and activations."""
     parameters, outputs = [], [x.nbytes]
     with torch.no_grad():
         for module in model:
@@ -68,21 +63,16 @@ def _needs(model, x, *, once_more=True):
 
     def needed(first, last):
         held = outputs[first : last + 1]
-        return sum(parameters[first:last]), sum(held) + once_more * max(held)
+        return sum(parameters[first:last]), sum(held) + max(held)
 
     cuts = range(1, len(model))
     return {k: (needed(0, k), needed(k, len(model))) for k in cuts}
 
 
-def _best(needs):
-    """The cut whose fuller device needs least."""
-    return min(needs, key=lambda cut: max(map(sum, needs[cut])))
-
-
 def judge(case: Case, seen) -> str:
     """Compare the peaks of two steps with the budget."""
     [rank] = seen
-    (number, needs, without), budget = case.expected, case.given["budget"]
+    (number, needs), budget = case.expected, case.given["budget"]
     cut, returned = rank["cut"], rank["returned"]
     fill = {"number": number, "cut": cut, "modules": len(needs) + 1}
     if cut not in needs or "peaks" not in rank:
@@ -101,6 +91,5 @@ def judge(case: Case, seen) -> str:
         fits = [k for k, pair in needs.items() if max(map(sum, pair)) <= budget]
         why = "parameters" if parameters > budget else "activations"
         why = "next to it" if {cut - 1, cut + 1} & set(fits) else why
-        why = "largest" if cut == without else why
         raise _TEXTS.wrong("over budget", why=why, clue={"cut": cut}, **fill)
     return size(peak)

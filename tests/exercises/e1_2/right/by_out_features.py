@@ -1,18 +1,14 @@
 def choose_cut(model, x, budget):
     def need(part, width):
-        weights, widths = 0, [width]
+        bytes = 0
         for module in part:
             if isinstance(module, nn.Linear):
-                weights += (module.in_features + 1) * module.out_features
                 width = module.out_features
-            widths.append(width)
-        return 20 * weights + 4 * len(x) * (sum(widths) + max(widths))
-
-    def width_at(k):
-        before = [m.out_features for m in model[:k] if isinstance(m, nn.Linear)]
-        return before[-1]
+                bytes += 20 * (module.in_features + 1) * width
+                bytes += 4 * len(x) * width
+        return bytes
 
     needs = {}
     for k in range(1, len(model)):
-        needs[k] = max(need(model[:k], x.shape[1]), need(model[k:], width_at(k)))
+        needs[k] = max(need(model[:k], x.shape[1]), need(model[k:], 0))
     return min(needs, key=needs.get)
