@@ -1,4 +1,4 @@
-# hint: [gradients]
+# hint: No sum of the mean losses of the chunks has this gradient.
 def parallel_step(model, images, labels, devices):
     n = len(devices)
     replicas = [copy.deepcopy(model).to(device) for device in devices]
