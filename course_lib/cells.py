@@ -79,5 +79,7 @@ def after_cell(show: Callable) -> None:
 
 def follow_cells() -> None:
     """Show in each cell how long it runs, and errors without frames of libraries."""
-    tracebacks.fold_libraries()
-    CellClock().install(shell())
+    ipython = shell()
+    if hasattr(ipython, "events"):  # kernels of others may have less than IPython's
+        tracebacks.fold_libraries()
+        CellClock().install(ipython)

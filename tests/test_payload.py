@@ -156,7 +156,7 @@ def test_a_process_that_starts_afresh_finds_by_name_what_travelled(
         payload.pack(Request(notebook.train, (), {}, [], 2, False, None), file=file)
     cell = {"<cell>": (5, None, ["x = 1\n"], "<cell>")}
     (tmp_path / "setup").write_bytes(
-        pickle.dumps(Surroundings({}, [], None, cell, None))
+        pickle.dumps(Surroundings({}, [], None, cell, None, (30, []), []))
     )
     for name in ("call", "setup"):
         monkeypatch.setenv(f"COURSE_LIB_{name.upper()}", str(tmp_path / name))

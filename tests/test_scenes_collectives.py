@@ -274,7 +274,7 @@ def test_the_rest_of_many_messages_is_in_the_bill_and_the_title_says_so():
     ],
 )
 def test_pages_are_small(scene):
-    assert len(scene._repr_html_()) < 60_000
+    assert len(scene._repr_html_()) < 61_000
 
 
 @pytest.mark.parametrize("ranks", [0, 9, 2.0, "4", None, True])

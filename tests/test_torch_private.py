@@ -55,7 +55,8 @@ OTHERS = {
         "_send_bytes",
         "_shutdown",
     ),
-    *("_actions", "_finalize_join", "_target", "_ZSt13set_terminatePFvvE"),
+    *("_actions", "_callmethod", "_finalize_join", "_target"),
+    *("_ZSt13set_terminatePFvvE",),
     *("_wait_for_tstate_lock", "_worker"),
 }
 # and parts of PyTorch that are private by not being in its documentation
