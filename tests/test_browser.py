@@ -121,6 +121,8 @@ def test_pressing_i_twice_stops_a_launch(page):
 
 
 def test_a_silent_cell_has_a_clock_until_it_ends(page):
+    new_cell(page, "import course_lib; print('imp' + 'orted')")
+    page.get_by_text("imported", exact=True).wait_for()
     cell = new_cell(page, "while True:\n    pass")
     cell.get_by_text(re.compile("this cell runs, [0-9]+ s")).wait_for()
     page.keyboard.press("Escape")
