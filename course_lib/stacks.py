@@ -84,15 +84,18 @@ def show_stack(frames: Sequence[Frame]) -> list[str]:
     learners = list(dict.fromkeys(filter(is_learners, frames)))
     latest = learners[-_SHOWN:]
     if latest and latest[0].file != learners[0].file:
-        latest = learners[1 - _SHOWN :]
-        entry = [frame for frame in learners if frame.file == learners[0].file]
-        latest.insert(0, [frame for frame in entry if frame not in latest][-1])
+        latest = [_entry(learners[: 1 - _SHOWN]), *learners[1 - _SHOWN :]]
     lines = []
     for frame in latest:
         times = frames.count(frame)
         again = f" ({times} times)" if times > 1 else ""
         lines += [f"  {place(frame)}{again}", *source(frame)]
     return lines
+
+
+def _entry(learners):
+    """Return the innermost line of the cell, or of the file that was launched."""
+    return [frame for frame in learners if frame.file == learners[0].file][-1]
 
 
 def show_folded(frames: Sequence[Frame]) -> str:
@@ -118,7 +121,7 @@ def whereabouts(frames: Sequence[Frame]) -> str:
     linecache.checkcache(learners[-1].file)
     text = linecache.getline(learners[-1].file, learners[-1].line).strip()
     where = f"{place(learners[-1])}: {text}" if text else place(learners[-1])
-    called = [frame for frame in learners if frame.file == learners[0].file][-1]
+    called = _entry(learners)
     within = called.file != learners[-1].file  # a module of the learner's own
     return f"{place(called)}, and there {where}" if within else where
 

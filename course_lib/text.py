@@ -91,6 +91,11 @@ def ranks_named(ranks: Collection[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(parts)
 
 
+def sentences(text: str) -> list[str]:
+    """Return a line for each sentence: JupyterLab breaks long ones in mid-word."""
+    return text.replace(". ", ".\n").splitlines()
+
+
 def signal_name(number: int) -> str:
     """Return `SIGSEGV`; `signal 35` for one without a name."""
     try:

@@ -19,8 +19,8 @@ from course_lib.text import listed
 
 _COMMAND = "python -m course_lib path"
 _KEYS = ("short", "minutes", "needs")  # of a lesson's metadata
-# a kernel and its server of ranks had 0.7 to 0.95 GB, and stay when a tab is closed
 _AFTER = "After [lesson "
+# a kernel and its server of ranks had 0.7 to 0.95 GB, and stay when a tab is closed
 _SHUT_DOWN = "*Kernel › Shut Down Kernel* frees most of a gigabyte."
 
 

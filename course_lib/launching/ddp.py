@@ -7,56 +7,49 @@ import re
 import sys
 from collections.abc import Iterator
 
-_UNUSED = "Expected to have finished reduction in the prior iteration"
-_TWICE = "Expected to mark a variable ready only once"
-_UNLIKE = "appears not to match"
-_COUNTS = "DDP expects same model across all ranks"
 _NO_ATTRIBUTE = "'DistributedDataParallel' object has no attribute"
+_SAME_MODEL = "All ranks must wrap the same model, whose sizes depend on no rank."
+# words of PyTorch's, where they count parameters, what these are, and what helps
+_ERRORS = (
+    (
+        "Expected to have finished reduction in the prior iteration",
+        r"did not receive grad for rank \d+: ([\d ]+)",
+        "Without a gradient: {}. ",
+        "DDP waits for the gradient of each parameter. Leave the unused ones out of the"
+        " model, or set requires_grad_(False) before DDP(…), or let their output take"
+        " part in the loss. Where it differs from step to step which are used: DDP(…,"
+        " find_unused_parameters=True).",
+    ),
+    (
+        "Expected to mark a variable ready only once",
+        r"Parameter at index (\d+)",
+        "Ready twice: {}. ",
+        "A layer that is recomputed wants checkpoint(…, use_reentrant=False). One that"
+        " is used twice in a forward, or in two forwards before a backward, wants"
+        " DDP(…, static_graph=True), if each step uses the same layers.",
+    ),
+    (
+        "appears not to match",
+        r"params\[(\d+)\] in this process",
+        "That is {}. ",
+        _SAME_MODEL,
+    ),
+    ("DDP expects same model across all ranks", r"(?!)", "", _SAME_MODEL),
+)
 _MOST = 6  # names
 
 
 def hints(error: BaseException, text: str) -> Iterator[str]:
     """Yield what helps against an error of DDP, whose message is `text`."""
-    model = _innermost(error)
     if _NO_ATTRIBUTE in text:
         name = text.rpartition("attribute ")[2].strip("'")
         yield f"DDP wraps the model, which is its .module: net.module.{name}."
-    elif _UNUSED in text:
-        yield from _unused(text, model)
-    elif _TWICE in text:
-        yield from _twice(text, model)
-    elif _UNLIKE in text or _COUNTS in text:
-        yield from _unlike(text, model)
-
-
-def _unused(text, model):
-    found = re.search(r"did not receive grad for rank \d+: ([\d ]+)", text)
-    names = _named(model, map(int, found[1].split())) if found else ""
-    these = f"Without a gradient: {names}. " if names else ""
-    yield (
-        f"{these}DDP waits for the gradient of each parameter. Leave the unused ones"
-        " out of the model, or set requires_grad_(False) before DDP(…), or let their"
-        " output take part in the loss. Where it differs from step to step which are"
-        " used: DDP(…, find_unused_parameters=True)."
-    )
-
-
-def _twice(text, model):
-    found = re.search(r"Parameter at index (\d+)", text)
-    names = _named(model, [int(found[1])]) if found else ""
-    this = f"Ready twice: {names}. " if names else ""
-    yield (
-        f"{this}A layer that is recomputed wants checkpoint(…, use_reentrant=False)."
-        " One that is used twice in a forward, or in two forwards before a backward,"
-        " wants DDP(…, static_graph=True), if each step uses the same layers."
-    )
-
-
-def _unlike(text, model):
-    found = re.search(r"params\[(\d+)\] in this process", text)
-    names = _named(model, [int(found[1])]) if found else ""
-    this = f"That is {names}. " if names else ""
-    yield f"{this}All ranks must wrap the same model, whose sizes depend on no rank."
+    for words, counted, these, advice in _ERRORS:
+        if words in text:
+            found = re.search(counted, text)
+            indices = map(int, found[1].split()) if found else ()
+            names = _named(_innermost(error), indices)
+            yield (these.format(names) if names else "") + advice
 
 
 def _innermost(error):

@@ -23,7 +23,7 @@ from course_lib.stacks import (
     whereabouts,
 )
 from course_lib.system import host
-from course_lib.text import ranks_named, signal_name
+from course_lib.text import ranks_named, sentences, signal_name
 
 # what torch.distributed raises when another rank is gone: a symptom, not the cause
 _LOST = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
@@ -120,9 +120,11 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
     frames = record.frames or states[end.rank].frames  # of a rank that crashed
     gone = _gone(end, ends)
     unlike = _unlike(end, states)
-    what = _lost(end, gone, states, name=name) if gone else _what(end, name)
-    if len(states) == 1 or unlike:
-        what = what.replace(_SHAPES, "").replace(f" {_SAME_CALLS}", "")
+    if gone:
+        what = _lost(end, gone, states, name=name)
+        what += "" if unlike else f" {_SAME_CALLS}"
+    else:
+        what = _what(end, name, asks=len(states) > 1 and not unlike)
     node = f" ({end.place})" if end.place else ""
     told = {other.rank: other for other in ends if other.rank not in gone}
     others = [state for state in states if state.rank not in (end.rank, *gone)]
@@ -160,13 +162,16 @@ def _unlike(end, states):
         or mismatch.unlike_calls(states, len(states))
         or _dropped(end, states)
     )
-    return sentence.replace(". ", ".\n").splitlines()
+    return sentences(sentence)
 
 
 def _dropped(end, states):
-    answer = Answer((end.record.frames,), states[end.rank].calls)
-    lost = rank_state(end.rank, answer, last=True)
-    return explain_stall.dropped_sends([lost], states)
+    return explain_stall.dropped_sends([_as_it_waited(end, states[end.rank])], states)
+
+
+def _as_it_waited(end, state):
+    """The state of a rank that lost its connection: it fails with the same stack."""
+    return rank_state(end.rank, Answer((end.record.frames,), state.calls), last=True)
 
 
 def _reason(end):
@@ -230,11 +235,12 @@ def _lost(end, gone, states, *, name):
         call, after = f" in its collective call {mine}", f", after {max(theirs)}"
     return (
         f"lost its connection{call}: {ranks_named(gone)} had returned from {name}"
-        f" already{after}. {_SAME_CALLS}"
+        f" already{after}."
     )
 
 
-def _what(end, name):
+def _what(end, name, *, asks=True):
+    """How a rank ended; of some signals with a question, if it `asks`."""
     record = end.record
     if end.status == "raised":
         return f"raised {record.kind}: {record.text}"
@@ -249,7 +255,7 @@ def _what(end, name):
         )
     when = "after" if record.status == "returned" else "before"
     if end.status == "killed":
-        return f"was killed by {_signal(-end.code)} {when} {name} returned"
+        return f"was killed by {_signal(-end.code, asks)} {when} {name} returned"
     return f"ended with exit code {end.code} {when} {name} returned"
 
 
@@ -257,7 +263,7 @@ _SHAPES = ": do all ranks pass tensors of the same shape and type?"
 _MEANINGS = {
     signal.SIGBUS: "a crash in compiled code, as when shared memory is full",
     signal.SIGSEGV: "a crash in compiled code",
-    signal.SIGABRT: f"a crash in compiled code{_SHAPES}",
+    signal.SIGABRT: "a crash in compiled code",
     signal.SIGKILL: (
         "from outside; on a machine short of memory this is"
         " the system's out-of-memory killer"
@@ -265,8 +271,9 @@ _MEANINGS = {
 }
 
 
-def _signal(number):
-    meaning = _MEANINGS.get(number)
+def _signal(number, asks):
+    meaning = _MEANINGS.get(number, "")
+    meaning += _SHAPES if asks and number == signal.SIGABRT else ""
     name = signal_name(number)
     return f"{name} ({meaning})" if meaning else name
 
@@ -296,9 +303,7 @@ def _ended(other, end, state, *, name):
     if other.status == "returned":
         return f"had left {name} already"
     if other.status == "raised" and _tells_of_loss(other.record.chain[0]):
-        # it fails with the stack of a rank that waits
-        answer = Answer((frames,), state.calls)
-        call = rank_state(other.rank, answer, last=True).call
+        call = _as_it_waited(other, state).call
         into = f" in {call}" if call else ""
         return f"lost the connection{into}: {whereabouts(frames)}"
     what = _what(other, name)

@@ -28,7 +28,7 @@ from course_lib.launching.watchdog import explain, mismatch
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.stall import running_stacks
 from course_lib.system import host, linux, signals
-from course_lib.text import many
+from course_lib.text import many, sentences
 from course_lib.tracing import meter
 
 # seconds that a symptom waits for its cause, and a failure for ranks that start
@@ -180,7 +180,7 @@ class _Launch:
             return 0.0  # the nodes have a limit of their own
         seconds = time.monotonic() - self.since
         if self.request.own_time and seconds < _MOST * timeout:
-            return self.own_time.count(self.watchdog.pids, seconds)
+            return self.own_time.count(self.watchdog.pids.values(), seconds)
         return seconds
 
     def _running(self):
@@ -261,13 +261,11 @@ class _Launch:
         states = states or self.watchdog.states(set(self.ends), self.host)
         self._stop()
         self.screen.close(what)
-        # a line for each sentence: JupyterLab breaks long ones in the middle of a word
-        why = explain.reason(states).replace(". ", ".\n")
         return {
             "head": f"{self.who}: {what}",
             "what": what,
             "lines": explain.table(states),
-            "notes": why.splitlines(),
+            "notes": sentences(explain.reason(states)),
             "where": running_stacks(states),
         }
 

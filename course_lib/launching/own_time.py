@@ -1,5 +1,7 @@
 """The time of a launch that a busy machine did not keep from its ranks."""
 
+from collections.abc import Iterable
+
 from course_lib.system import processes
 
 
@@ -13,10 +15,10 @@ class OwnTime:
         self.seconds = self._until = 0.0
         self._starved: dict[int, float] = {}
 
-    def count(self, pids: dict[int, int], until: float) -> float:
+    def count(self, pids: Iterable[int], until: float) -> float:
         """Return it with what has passed `until` now, in seconds of the launch."""
         before = self._starved
-        self._starved = {pid: processes.starved([pid]) for pid in pids.values()}
+        self._starved = {pid: processes.starved(pid) for pid in pids}
         lacked = max(
             (now - before.get(pid, 0.0) for pid, now in self._starved.items()),
             default=0.0,

@@ -110,7 +110,6 @@ class Surroundings(NamedTuple):
     """What of the notebook's process the ranks take on; `devices` are virtual GPUs.
 
     `argv` are a script's arguments; in a notebook they are the kernel's, and left out.
-
     `logs` are the root logger's level and, for each handler that writes to the cell,
     `stdout` or `stderr`, its level and its formatter.
     """
@@ -137,8 +136,7 @@ class Record(NamedTuple):
     `returned`: its `value`, what it sent and recorded, the GPUs that it used, and how
     long it ran and lacked a core. `raised` or `exited`: the exception, those that it
     came from (`chain`), its stack, when, with how many virtual GPUs, and `hints`, what
-    is known only there. `unsendable`: the
-    `kind` of a value that cannot travel.
+    is known only there. `unsendable`: the `kind` of a value that cannot travel.
     """
 
     status: str = ""

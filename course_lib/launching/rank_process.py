@@ -166,7 +166,7 @@ def _call(place, fn, *, args, kwargs):
     from course_lib.tracing.messages import rank_log
 
     started, born = time.monotonic(), os.getpid()
-    starved = processes.starved([born])
+    starved = processes.starved(born)
     with rank_log.kept(), _recording(place, rank_log) as recording:
         responder.tell(responder.BEGUN)
         try:
@@ -182,7 +182,7 @@ def _call(place, fn, *, args, kwargs):
         "returned",
         value,
         seconds=time.monotonic() - started,
-        starved=processes.starved([born]) - starved,
+        starved=processes.starved(born) - starved,
         traffic=rank_log.traffic(),
         events=recording.events if recording else None,
         gpus=used_gpus(),

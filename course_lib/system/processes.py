@@ -125,10 +125,10 @@ def runnable(pid: int) -> float:
     return (int(computed) + int(waited)) / 1e9
 
 
-def starved(pids: Iterable[int]) -> float:
-    """Return the seconds that a process waited for a core: the most of any of these."""
-    stats = (_read(f"/proc/{pid}/schedstat").split() for pid in pids)
-    return max((int(stat[1]) / 1e9 for stat in stats if stat), default=0.0)
+def starved(pid: int) -> float:
+    """Return the seconds that a process waited for a core."""
+    stat = _read(f"/proc/{pid}/schedstat").split()
+    return int(stat[1]) / 1e9 if stat else 0.0
 
 
 class Activity(NamedTuple):

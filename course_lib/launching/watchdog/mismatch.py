@@ -14,11 +14,7 @@ def first_mismatch(waiting: list[RankState], world_size: int) -> tuple[str, list
 
     Nothing if all ranks have called the same.
     """
-    informed = _informed(waiting)
-    groups = {call.group for state in informed.values() for call in state.calls}
-    for group in sorted(groups):
-        members = _members(group, waiting, world_size)
-        here = {r: _numbered(informed[r], group) for r in members if r in informed}
+    for group, here in _by_group(waiting, world_size):
         difference = _first_difference(here)
         if difference:
             number, sentence, missed = difference
@@ -32,11 +28,7 @@ def unlike_calls(states: list[RankState], world_size: int) -> str:
 
     A call that some rank has not made is no difference here.
     """
-    informed = _informed(states)
-    groups = {call.group for state in informed.values() for call in state.calls}
-    for group in sorted(groups):
-        members = _members(group, states, world_size)
-        here = {r: _numbered(informed[r], group) for r in members if r in informed}
+    for group, here in _by_group(states, world_size):
         for number in sorted(set().union(*here.values())):
             calls = {r: calls[number] for r, calls in here.items() if number in calls}
             first = next(iter(calls.values()))
@@ -66,9 +58,19 @@ def _who_names(ranks, group):
     return f"{ranks_named(ranks)} {'name' if len(ranks) > 1 else 'names'} {[*group]}"
 
 
-def _informed(states):
-    """The ranks of which calls are known: one that could not answer has none."""
-    return {state.rank: state for state in states if state.members or state.calls}
+def _by_group(states, world_size):
+    """Yield each group, and by its ranks the calls by number.
+
+    Left out are ranks that could not answer: of them no call is known.
+    """
+    informed = {state.rank: state for state in states if state.members or state.calls}
+    groups = {call.group for state in informed.values() for call in state.calls}
+    for group in sorted(groups):
+        members = _members(group, states, world_size)
+        yield (
+            group,
+            {r: _numbered(informed[r], group) for r in members if r in informed},
+        )
 
 
 def _of(group):

@@ -173,16 +173,17 @@ def rank_state(rank: int, answer: Answer, last: bool = False) -> RankState:
 
 def feeds_queue(stack: list[Frame]) -> bool:
     """Return True for a process that is over but for what it put into a queue."""
-    return any(
-        frame.function == "_finalize_join" and frame.file.endswith(_QUEUES)
-        for frame in stack
-    )
+    return _in_queue(stack, "_finalize_join")
 
 
 def asks_queue(frames: Sequence[Frame]) -> bool:
     """Return True for a process that waits for something to be put into a queue."""
+    return _in_queue(frames, "get")
+
+
+def _in_queue(frames, function):
     return any(
-        frame.function == "get" and frame.file.endswith(_QUEUES) for frame in frames
+        frame.function == function and frame.file.endswith(_QUEUES) for frame in frames
     )
 
 
