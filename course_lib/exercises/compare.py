@@ -1,6 +1,7 @@
 """What checks look at: weights, numbers, what travelled."""
 
 import contextlib
+import operator
 import os
 from collections.abc import Sequence
 
@@ -77,6 +78,17 @@ def state_of(value):
     if isinstance(value, torch.nn.Module):
         raise RuntimeError(f"the weights of the model are {short(state)}")
     return short(state)
+
+
+def gradients_of(model: torch.nn.Module) -> dict:
+    """Return the gradients that are there, copied to the CPU, by parameter names."""
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    return {n: g.detach().cpu().clone() for n, g in grads.items() if g is not None}
+
+
+def are_same(handed: Sequence, given: Sequence) -> bool:
+    """Return True if a list still holds the very things that were handed over in it."""
+    return len(handed) == len(given) and all(map(operator.is_, handed, given))
 
 
 def largest(state: dict) -> float:

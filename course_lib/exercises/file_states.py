@@ -9,7 +9,6 @@ A state is a dict by the path in the folder: the bytes of a file, the target of 
 as text, None for a folder.
 """
 
-import ctypes
 import json
 import os
 import shutil
@@ -18,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from course_lib.system import linux
 
 _MODIFIED, _CLOSED, _FROM, _TO = 0x2, 0x8, 0x40, 0x80
 _CREATED, _DELETED, _FOLDER = 0x100, 0x200, 0x40000000
@@ -40,8 +41,8 @@ class FolderChange(NamedTuple):
 class FolderChanges:
     """Hears each change in a folder and in those in it; see `started`."""
 
-    def __init__(self, folder: Path, library, handle: int):
-        self._folder, self._library, self._handle = folder, library, handle
+    def __init__(self, folder: Path, handle: int):
+        self._folder, self._handle = folder, handle
         self._paths = {}
         self.watch(folder)
 
@@ -50,14 +51,13 @@ class FolderChanges:
         """Return what hears of changes from now on; None where a system does not."""
         if sys.platform != "linux":
             return None
-        library = ctypes.CDLL(None, use_errno=True)
-        handle = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        return None if handle < 0 else cls(folder, library, handle)
+        handle = linux.libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        return None if handle < 0 else cls(folder, handle)
 
     def watch(self, folder: Path) -> None:
         """Hear of changes in one more folder."""
         name = os.fsencode(folder)
-        number = self._library.inotify_add_watch(self._handle, name, _HEARD)
+        number = linux.libc().inotify_add_watch(self._handle, name, _HEARD)
         if number >= 0:
             inside = os.path.relpath(folder, self._folder)
             self._paths[number] = "" if inside == "." else f"{inside}/"
@@ -317,9 +317,9 @@ class FolderStates:
 
     def watch(self, folder) -> None:
         """Hear of a new folder in time, before something is written into it."""
-        inside = self._folder in Path(os.path.abspath(folder)).parents
-        if self._changes is not None and inside:
-            self._changes.watch(Path(os.path.abspath(folder)))
+        place = Path(os.path.abspath(folder))
+        if self._changes is not None and self._folder in place.parents:
+            self._changes.watch(place)
 
     def close(self) -> list[FolderMoment]:
         """Return all that were found, in order, but for the empty folder."""

@@ -1,9 +1,10 @@
-"""Replace an attribute of a module or class for as long as a block lasts."""
+"""Replace an attribute, or variables of the environment, while a block lasts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 
 
@@ -19,3 +20,22 @@ def patch(stack: ExitStack, place: tuple, around: Callable) -> None:
         return around(original, *args, **kwargs)
 
     setattr(owner, name, patched)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Let `os.environ` have these variables in a block; None takes one away."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _set(variables)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables):
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,12 +1,12 @@
 """Exercise 2.2, in a rank: gradients of one model from micro-batches; also of 2.3."""
 
 import copy
-import operator
 from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
 
+from course_lib.exercises.compare import are_same, gradients_of
 from course_lib.exercises.counted_work import Work
 from course_lib.exercises.device_runs import one_gpu, watch
 
@@ -31,27 +31,18 @@ def observe(rank, world_size, answer, given):
     cost = _cost(answer, model, handed)
     if given["again"]:
         answer(fresh, list(zip(copies[::2], copies[1::2]))[:-1])
-    grads = _there(model)
+    grads = gradients_of(model)
     return cost | {
         "grads": grads,
         "without": [name for name, _ in model.named_parameters() if name not in grads],
         "moved": not all(map(torch.equal, before, model.parameters())),
-        "again": _there(fresh),
-        "changed": not (_same(handed, pairs) and all(map(torch.equal, copies, parts))),
+        "again": gradients_of(fresh),
+        "changed": not (
+            are_same(handed, pairs) and all(map(torch.equal, copies, parts))
+        ),
         "device": str(device),
         "baseline": baseline,
     }
-
-
-def _there(model):
-    """The gradients of a model on the CPU by their names, but those that are None."""
-    grads = {name: p.grad for name, p in model.named_parameters()}
-    return {n: g.detach().cpu() for n, g in grads.items() if g is not None}
-
-
-def _same(handed, pairs):
-    """True if a list still holds the very things that were handed over in it."""
-    return len(handed) == len(pairs) and all(map(operator.is_, handed, pairs))
 
 
 def _cost(call, model, pairs):

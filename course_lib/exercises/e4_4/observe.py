@@ -1,11 +1,9 @@
 """Exercise 4.4, in a rank: steps with accumulated gradients, watched one by one."""
 
-import operator
-
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import group, state_of
+from course_lib.exercises.compare import are_same, gradients_of, group, state_of
 from course_lib.exercises.counted_traffic import Traffic
 from course_lib.exercises.counted_work import flops_of
 
@@ -17,7 +15,9 @@ def observe(rank, world_size, answer, given):
         optimizer = given["optimizer"](model.parameters())
         updates, steps, module = [], {}, model.module
         # after it, for a closure computes them in the step itself
-        optimizer.register_step_post_hook(lambda *_: updates.append(_grads(module)))
+        optimizer.register_step_post_hook(
+            lambda *_: updates.append(gradients_of(module))
+        )
         for number, batch in enumerate(given["batches"]):
             own = [part[rank::world_size].chunk(given["parts"]) for part in batch]
             flops = flops_of(list(zip(*own)))
@@ -26,12 +26,11 @@ def observe(rank, world_size, answer, given):
             handed = list(pairs)
             with Traffic(module) as traffic:
                 answer(model, optimizer, handed)
-            kept = len(handed) == len(pairs) and all(map(operator.is_, handed, pairs))
             steps[number] = {
                 "weights": state_of(module),
                 "updates": len(updates),
                 "gradients": updates[-1] if updates else {},
-                "changed": not kept,
+                "changed": not are_same(handed, pairs),
                 "sent": traffic.sent,
                 "graphs": traffic.graphs,
                 "passes": traffic.passes,
@@ -39,9 +38,3 @@ def observe(rank, world_size, answer, given):
                 "baseline": {"flops": flops},
             }
         return {"steps": steps}
-
-
-def _grads(module):
-    """The gradients that are there, on the CPU, by the names of the parameters."""
-    grads = {name: p.grad for name, p in module.named_parameters()}
-    return {n: g.detach().cpu().clone() for n, g in grads.items() if g is not None}

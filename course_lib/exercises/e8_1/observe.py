@@ -1,9 +1,7 @@
 """Exercise 8.1, in a rank: whom an answer finds in environments of other ranks."""
 
-import contextlib
-import os
-
 from course_lib.exercises.values import plain
+from course_lib.system.patching import environment
 
 # what this process has in os.environ meanwhile: no environment that is given has these
 OWN = {"RANK": "7", "WORLD_SIZE": "9", "LOCAL_RANK": "3"}
@@ -16,22 +14,8 @@ def observe(rank, world_size, answer, given):
 
     Beside that are the names that it has taken out of the dictionary, or set anew.
     """
-    with _own_numbers():
+    with environment(OWN):  # so that who reads os.environ is known
         return {"answers": [_asked(answer, env) for env in given["environments"]]}
-
-
-@contextlib.contextmanager
-def _own_numbers():
-    """Let `os.environ` have `OWN` in a block, so that who reads it is known."""
-    before = {name: os.environ.get(name) for name in OWN}
-    os.environ.update(OWN)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _asked(answer, env):

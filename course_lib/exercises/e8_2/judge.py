@@ -11,6 +11,7 @@ from course_lib.exercises.e7_4.observe import observe as observe
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
+from course_lib.system.patching import environment
 from course_lib.text import many
 
 _TEXTS = Texts("8.2")
@@ -189,19 +190,12 @@ def _as_torchrun_reads(words, given, name):
         raise _TEXTS.wrong("torchrun", clue={name: said}, name=name, said=said)
 
     # its parser reads them while it is made
-    own = {key: value for key, value in os.environ.items() if key[:4] == "PET_"}
-    for key in own:
-        del os.environ[key]
-    asked = {key: value for key, value in given.items() if key[:4] == "PET_"}
-    os.environ.update(asked)
+    asked = dict.fromkeys(os.environ) | given
     try:
-        parser = get_args_parser()
+        with environment({k: v for k, v in asked.items() if k.startswith("PET_")}):
+            parser = get_args_parser()
     except ValueError as error:
         refuse(error)
-    finally:
-        for key in asked:
-            del os.environ[key]
-        os.environ.update(own)
     parser.error = parser.exit = parser.print_help = refuse
     known = {one: action for action in parser._actions for one in action.option_strings}
     known["--node-rank"].type = str  # a variable that each node fills in for itself
