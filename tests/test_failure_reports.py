@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import time
 import warnings
 from unittest import mock
 
@@ -257,16 +258,19 @@ def test_messages_in_a_circle_are_told_as_one():
     assert "do not pair up" not in text
 
 
-def sends_and_leaves(rank, world_size):
+def sends_and_leaves(rank, world_size, left):
     dist.init_process_group("gloo")
     if rank == 0:
         dist.isend(torch.ones(2_000_000), 1)
+        left.touch()
     else:
+        while not left.exists():  # a receiver that waits may get it all in time
+            time.sleep(0.01)
         dist.recv(torch.empty(2_000_000), 0)
 
 
-def test_a_message_whose_handle_is_dropped_is_told():
-    text = failure(sends_and_leaves)
+def test_a_message_whose_handle_is_dropped_is_told(tmp_path):
+    text = failure(sends_and_leaves, tmp_path / "left")
     assert "rank 0 sent to rank 1 by isend, and did not wait for it" in text
     assert "collective" not in text  # nobody makes any
 

@@ -34,6 +34,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 dist.init_process_group("gloo")
+dist.barrier()  # a rank that ends at once may leave others that still connect
 rank, world_size = dist.get_rank(), dist.get_world_size()
 def linear(*size, **options):
     torch.manual_seed(1)

@@ -244,7 +244,7 @@ def test_the_rest_of_many_messages_is_in_the_bill_and_the_title_says_so():
         2, tuple(Message(0, 1, 10, n) for n in range(1, 101)), ((5, 40), (0, 0))
     )
     scene = messages(many)
-    assert len(scene.moments) == 18
+    assert len(scene.moments) == 17
     assert titles(scene)[-1] == (
         "The rest is not shown one by one. In all rank 0 sent most: 1.04 kB."
     )
@@ -274,7 +274,7 @@ def test_the_rest_of_many_messages_is_in_the_bill_and_the_title_says_so():
     ],
 )
 def test_pages_are_small(scene):
-    assert len(scene._repr_html_()) < 61_000
+    assert len(scene._repr_html_()) < 60_000
 
 
 @pytest.mark.parametrize("ranks", [0, 9, 2.0, "4", None, True])

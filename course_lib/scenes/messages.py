@@ -11,14 +11,14 @@ from course_lib.scenes.scene import WIDTH, Scene
 from course_lib.scenes.sent_bars import HIGH, LARGEST, LEFT, Panel, Sent, Tally
 from course_lib.text import many, ranks_named, short, size
 
-_MOST = 16  # rounds of a run that are shown one by one
+_MOST = 15  # rounds of a run that are shown one by one
 
 
 def messages(meter, *, tensor: float | None = None) -> Scene:
     """Play the messages that the ranks of a launch really sent, round by round.
 
     `meter` has the `world_size` and the `messages`, each with source, target, bytes and
-    round. With `tensor`, the bytes of one, bills are said in tensors, too. After 16
+    round. With `tensor`, the bytes of one, bills are said in tensors, too. After 15
     rounds the rest is one moment.
 
     Errors: `UsageError` for what is no meter or no size, and above 8 ranks.

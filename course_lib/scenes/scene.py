@@ -17,7 +17,7 @@ from course_lib.scenes.arguments import several
 from course_lib.scenes.items import Axis, checked
 
 WIDTH = 640
-LARGEST = 61_000  # bytes of a page that a scene may take
+LARGEST = 60_000  # bytes of a page that a scene may take
 
 
 class Scene:
@@ -103,7 +103,7 @@ def _slider(values):
 def page(scene: Scene) -> str:
     """Return the picture of the last moment, and the script that replaces it.
 
-    Errors: `UsageError` where that takes more than 61 kB.
+    Errors: `UsageError` where that takes more than 60 kB.
     """
     html = unlimited(scene)
     if len(html) > LARGEST:
