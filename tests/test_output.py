@@ -90,6 +90,14 @@ def test_a_flood_is_cut_and_says_where_the_rest_is():
     assert repr(found).count("line") < 70
 
 
+def test_what_runs_quietly_has_no_results_to_look_into():
+    found = Screen(1, "one rank", quiet=True)
+    found.feed(0, b"line\n" * 1000)
+    found.close("1 s")
+    assert "940 more lines" in repr(found)
+    assert "results.output" not in repr(found)
+
+
 def test_html_in_the_output_of_a_rank_is_text():
     assert "&lt;script&gt;" in screen((0, b"<script>\n"))._repr_html_()
 
