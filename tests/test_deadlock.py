@@ -230,6 +230,13 @@ def test_a_stopped_rank_is_the_reason():
     assert "rank 1 is stopped: a signal (SIGSTOP or SIGTSTP)" in text
 
 
+def test_of_ranks_that_moved_nothing_is_said_to_differ():
+    both = [waits(0, "barrier"), waits(1, "all_reduce")]
+    assert "same order" in explain.reason(both)
+    assert explain.reason(both, moved=None) == ""
+    assert explain.reason(both, moved=True).startswith("It did not stand still:")
+
+
 def test_a_rank_at_work_is_where_to_look_first():
     works = RankState(1, "works", frames=(Frame("t.py", 7, "train"),))
     text = explain.reason([waits(0, "barrier"), works])

@@ -275,6 +275,19 @@ def test_a_message_whose_handle_is_dropped_is_told(tmp_path):
     assert "collective" not in text  # nobody makes any
 
 
+def goes_on(rank, world_size):
+    dist.init_process_group("gloo")
+    while True:
+        dist.all_reduce(torch.ones(10))
+
+
+def test_of_ranks_that_go_on_no_call_is_said_to_differ():
+    text = failure(goes_on, timeout=2)
+    assert "not done after 2 s" in text
+    assert "the same order" not in text
+    assert "do all pass" not in text
+
+
 ENGINE = """
 import torch.distributed as dist
 class Engine:

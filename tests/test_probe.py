@@ -10,6 +10,7 @@ import pytest
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.probe import RankProbe, Watchdog
 from course_lib.launching.watchdog.responder import Answer
+from course_lib.stacks import Frame
 from course_lib.system import processes
 from course_lib.tracing.flight_recorder import Call
 from tests.leftovers import becomes
@@ -222,6 +223,62 @@ def test_a_rank_that_cannot_answer_yet_is_asked_again(probe):
     watchdog.probes.append(probe)
     (found,) = watchdog.states(set(), SilentHost(probe))
     assert (found.state, found.frames[-1].line) == ("works", 7)
+
+
+class StartingHost:
+    """A rank whose function begins when its stack is written."""
+
+    def __init__(self, rank, probe):
+        self.rank, self.probe = rank, probe
+
+    def signal(self, number, ranks):
+        top = b"Thread 1 (most recent call first):\n"
+        top += b'  File "<frozen os>", line 7 in f\n'
+        os.pwrite(self.probe.file.fileno(), top, 0)
+        self.rank.tell(responder.BEGUN)
+
+
+def test_a_stack_from_before_the_function_is_that_of_a_rank_that_starts(rank, probe):
+    watchdog = Watchdog(lambda: None)
+    watchdog.probes.append(probe)
+    (found,) = watchdog.states(set(), StartingHost(rank, probe))
+    assert probe.state == "works"
+    assert found.state == "starts"
+
+
+def place(line, calls=()):
+    return Answer(stacks=([Frame("t.py", line, "train")],), calls=calls)
+
+
+CALL = Call("0", 1, "barrier", "", False)
+
+
+@pytest.mark.parametrize(
+    ("then", "lost", "moved"),
+    [
+        (place(5), 0.0, False),
+        (place(6), 0.0, True),
+        (place(5, (CALL,)), 0.0, True),
+        (place(5), 9.0, None),  # it could not go on
+        (place(6), 9.0, True),
+        (None, 0.0, None),  # it did not answer again
+    ],
+)
+def test_two_looks_tell_whether_ranks_move(monkeypatch, probe, then, lost, moved):
+    answers = iter([place(5), then])
+    seconds = iter([0.0, lost])
+    monkeypatch.setattr(processes, "starved", lambda pid: next(seconds))
+
+    def ask():
+        answer = next(answers)
+        probe.answer, probe.waits = answer or Answer(), answer is None
+
+    monkeypatch.setattr(probe, "ask", ask)
+    watchdog = Watchdog(lambda: None)
+    watchdog.probes.append(probe)
+    watchdog.pids[0] = os.getpid()
+    host = SilentHost(probe)
+    assert watchdog.last_states(set(), host)[1] is moved
 
 
 def test_a_rank_that_ended_is_not_asked(probe):

@@ -258,14 +258,16 @@ class _Launch:
 
     def _end(self, what, states=None) -> dict[str, Any]:
         """Stop all ranks; the parts of an error that tells where each one was."""
-        states = states or self.watchdog.states(set(self.ends), self.host)
+        moved: bool | None = False  # what stands still was looked at for long
+        if states is None:
+            states, moved = self.watchdog.last_states(set(self.ends), self.host)
         self._stop()
         self.screen.close(what)
         return {
             "head": f"{self.who}: {what}",
             "what": what,
             "lines": explain.table(states),
-            "notes": sentences(explain.reason(states)),
+            "notes": sentences(explain.reason(states, moved=moved)),
             "where": running_stacks(states),
         }
 

@@ -9,6 +9,7 @@ from course_lib.stacks import is_learners, whereabouts
 from course_lib.text import many, ranks_named, signal_name
 
 _JOINS = ("init_process_group", "new_group")
+_MOVED = "It did not stand still: between two looks the ranks went on."
 _FEEDS = "at its end, until what it put into a queue is taken"
 _PAIRS = {
     frozenset({"send"}): (
@@ -72,8 +73,11 @@ def _rows(place, ranks):
         yield f"  {many(count, 'process')} that it started: {line}"
 
 
-def reason(states: list[RankState]) -> str:
-    """Say why the waiting ranks wait, and what to change; "" if that is not known."""
+def reason(states: list[RankState], *, moved: bool | None = False) -> str:
+    """Say why the waiting ranks wait, and what to change; "" if that is not known.
+
+    Nothing keeps ranks from going on that have `moved`; None: that cannot be told.
+    """
     by_state = defaultdict(list)
     for state in states:
         by_state[state.state].append(state)
@@ -86,8 +90,12 @@ def reason(states: list[RankState]) -> str:
         return ""
     if by_state["starts"]:
         return _late(by_state["starts"], waiting)
+    if moved:
+        return _MOVED
     if by_state["works"]:
         return _busy(by_state["works"], waiting)
+    if moved is None:
+        return ""
     return (
         mismatch.unlike_groups(states)
         or _keys(waiting)
@@ -186,10 +194,15 @@ def _queues(working):
 
 
 def _late(starting, waiting):
-    has, their = ("have", "their") if len(starting) > 1 else ("has", "its")
+    several = len(starting) > 1
+    rest = (
+        "have not begun: their processes still start"
+        if several
+        else "has not begun: its process still starts"
+    )
     return (
-        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(starting)}, which {has} not"
-        f" begun: {their} process still starts, as on a busy machine."
+        f"{_ranks(waiting)} {_wait(waiting)} for {_ranks(starting)}, which {rest}, as"
+        " on a busy machine."
     )
 
 

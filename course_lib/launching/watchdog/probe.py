@@ -25,6 +25,8 @@ _FATAL = "Fatal Python error: "  # of faulthandler
 _PATIENCE = 0.5  # seconds that a rank has to answer
 _AGAIN = 0.15  # seconds until a rank that did not is asked again
 _COMPUTED = 0.05  # seconds of computing after which a rank is asked as it runs
+_APART = 0.3  # seconds between two answers of ranks that may move meanwhile
+_STARVED = 0.5  # share of that time without a core after which nothing can be told
 
 
 class RankProbe:
@@ -126,6 +128,7 @@ class Watchdog:
         self._looked = 0.0
         self._looks = Looks()  # since a rank has failed
         self._computed = {}  # seconds of each until it was seen in its function
+        self._before = {}  # the state of each before it was last asked
         self.probes: list[RankProbe] = []
         self.pids: dict[int, int] = {}
 
@@ -174,6 +177,39 @@ class Watchdog:
         groups = (probe.answer.members.values() for probe in self.probes)
         return any(max(group) not in ranks for each in groups for group in each)
 
+    def last_states(self, ended: set[int], host) -> tuple[list[RankState], bool | None]:
+        """Return where each rank stands, and whether they moved meanwhile.
+
+        None if that cannot be told, since one of them had no core, or fell silent.
+        After this the ranks must be stopped.
+        """
+        self._ask(p for r, p in enumerate(self.probes) if r not in ended)
+        places, began = self._places(), time.monotonic()
+        waited = self._starved(ended)
+        while time.monotonic() < began + _APART:
+            self._wait()
+        still = self._starved(ended)
+        lost = [still.get(rank, 0.0) - before for rank, before in waited.items()]
+        passed = time.monotonic() - began
+        states, now = self.states(ended, host), self._places()
+        if any(now[rank] != place for rank, place in places.items() if rank in now):
+            return states, True
+        unsure = max(lost, default=0.0) > _STARVED * passed or places.keys() - now
+        return states, None if unsure else False
+
+    def _places(self):
+        """Return line and calls of each rank that has answered by itself."""
+        return {
+            rank: (probe.answer.stacks[-1], probe.answer.calls)
+            for rank, probe in enumerate(self.probes)
+            if probe.answer.stacks and not probe.waits
+        }
+
+    def _starved(self, ended):
+        """Return for how many seconds each rank has waited for a core so far."""
+        pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
+        return {rank: processes.starved(pid) for rank, pid in pids.items()}
+
     def states(self, ended: set[int], host=None) -> list[RankState]:
         """Return where each rank stands; by its `host` one that cannot say it, too.
 
@@ -186,6 +222,9 @@ class Watchdog:
             for rank, probe in enumerate(self.probes)
             if rank not in ended | stopped
         }
+        for rank, probe in running.items():
+            probe.listen()
+            self._before[rank] = probe.state
         self._ask(running.values())
         if host:
             self._dump(running, host)
@@ -212,6 +251,7 @@ class Watchdog:
 
     def _ask(self, probes):
         """Let ranks that can answer say where they are; each `answer` has it then."""
+        probes = list(probes)
         for probe in probes:
             probe.ask()
         until = time.monotonic() + _PATIENCE
@@ -289,9 +329,11 @@ class Watchdog:
             for stack in probe.children
             if any(map(is_learners, stack)) or feeds_queue(stack)
         )
-        # before and after the function there is no line of the learner's to tell
+        # before and after the function there is no line of the learner's to tell; what
+        # it has told since it was asked is younger than its stack
         if state.state == "works" and not any(map(is_learners, state.frames)):
-            state = replace(state, state=probe.state)
+            early = self._before.get(rank) == "starts"
+            state = replace(state, state="starts" if early else probe.state)
         return replace(state, forked=tuple(forked), ended=tuple(probe.ended))
 
     def close(self) -> None:

@@ -222,7 +222,9 @@ def _name(frames, awaited):
     """Return what the learner called, of these frames of torch.distributed."""
     names = [f for f in frames if f.function not in _WRAPPERS]
     public = [f for f in names if not f.function.startswith("_")]
-    frame = (public or names or frames)[0]
+    if not names:
+        return ""  # on its way to the call
+    frame = (public or names)[0]
     if frame.file.endswith(_DDP):
         return "DistributedDataParallel"
     if frame.function == "from_store":

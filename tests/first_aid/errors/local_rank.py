@@ -4,4 +4,4 @@ import argparse
 import os
 
 argparse.ArgumentParser().parse_args()
-print("goes on with", int(os.environ["LOCAL_RANK"]))
+print(f"goes on with {os.environ['LOCAL_RANK']}")
