@@ -1,5 +1,5 @@
 # run by: python
-# says: ConnectionRefusedError: [Errno 111] Connection refused
+# says: ConnectionRefusedError: [Errno 111] Connection refused | in rebuild_storage_fd
 import torch
 import torch.multiprocessing as mp
 
