@@ -1,5 +1,5 @@
 # run by: ranks
-# says: Connection closed by peer
+# says: Connection closed by peer | Connection reset by peer
 import torch
 import torch.distributed as dist
 
