@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from course_lib import stacks
+from course_lib.launching.own_time import OwnTime
 from course_lib.launching.watchdog import responder
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import (
@@ -183,19 +184,16 @@ class Watchdog:
         None if that cannot be told, since one of them had no core, or fell silent.
         After this the ranks must be stopped.
         """
-        self._ask(p for r, p in enumerate(self.probes) if r not in ended)
-        places, began = self._places(), time.monotonic()
-        waited = self._starved(ended)
-        while time.monotonic() < began + _APART:
+        self.states(ended)  # a look that does no harm
+        places, own, began = self._places(), OwnTime(), time.monotonic()
+        own.count(self.pids.values(), 0.0)
+        while (passed := time.monotonic() - began) < _APART:
             self._wait()
-        still = self._starved(ended)
-        lost = [still.get(rank, 0.0) - before for rank, before in waited.items()]
-        passed = time.monotonic() - began
+        starved = own.count(self.pids.values(), passed) < (1 - _STARVED) * passed
         states, now = self.states(ended, host), self._places()
         if any(now[rank] != place for rank, place in places.items() if rank in now):
             return states, True
-        unsure = max(lost, default=0.0) > _STARVED * passed or places.keys() - now
-        return states, None if unsure else False
+        return states, None if starved or places.keys() - now else False
 
     def _places(self):
         """Return line and calls of each rank that has answered by itself."""
@@ -204,11 +202,6 @@ class Watchdog:
             for rank, probe in enumerate(self.probes)
             if probe.answer.stacks and not probe.waits
         }
-
-    def _starved(self, ended):
-        """Return for how many seconds each rank has waited for a core so far."""
-        pids = {rank: pid for rank, pid in self.pids.items() if rank not in ended}
-        return {rank: processes.starved(pid) for rank, pid in pids.items()}
 
     def states(self, ended: set[int], host=None) -> list[RankState]:
         """Return where each rank stands; by its `host` one that cannot say it, too.
@@ -251,7 +244,6 @@ class Watchdog:
 
     def _ask(self, probes):
         """Let ranks that can answer say where they are; each `answer` has it then."""
-        probes = list(probes)
         for probe in probes:
             probe.ask()
         until = time.monotonic() + _PATIENCE
