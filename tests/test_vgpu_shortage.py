@@ -25,7 +25,9 @@ def test_the_message_says_what_was_tried_and_what_is_there(small):
         r"^vgpu out of memory\.",
         r"Tried to allocate 8\.00 MiB\.",
         r"GPU 0 has a total capacity of 9\.54 MiB of which 5\.72 MiB is free\.",
-        r"3\.81 MiB is in use by PyTorch: activations 3\.81 MiB\.",
+        r"this process has 3\.81 MiB memory in use\.",
+        r"3\.81 MiB is allocated by PyTorch \(activations 3\.81 MiB\), and 0 bytes is "
+        r"reserved by PyTorch but unallocated\. .*=expandable_segments:True",
     )
     assert all(re.search(part, str(caught.value)) for part in parts), caught.value
     assert held(small) == kept.nbytes
@@ -37,7 +39,7 @@ def test_the_message_tells_the_kinds_apart(small):
     trained(model, small, optimizer)
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.ones(3 * MB, device=small)
-    use = str(caught.value).partition("PyTorch: ")[2]
+    use = str(caught.value).partition("by PyTorch (")[2]
     kinds = re.findall(r"(\w[a-z ]*?) [\d.]+ [KM]iB", use)
     assert kinds[:3] == ["parameters", "gradients", "optimizer state"]
 

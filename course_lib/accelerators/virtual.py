@@ -134,16 +134,24 @@ class Machine:
 
 
 def shortage(place: Device, count: int) -> str:
-    """Say what CUDA says when `count` bytes do not fit, and what is held."""
+    """Say in CUDA's words that `count` bytes do not fit; what is held, by kind, is ours.
+
+    The words are those of torch 2.10 and later. Nothing is reserved here, and nothing
+    but tensors needs memory.
+    """
     account = place.account
     kinds = account.by_kind()
     held = ", ".join(f"{kind} {binary(kinds[kind])}" for kind in KINDS if kinds[kind])
-    free = binary(account.free)
+    free, used = binary(account.free), binary(account.used)
     return (
         f"vgpu out of memory. Tried to allocate {binary(count)}. GPU {place.index} has"
         f" a total capacity of {binary(account.capacity)} of which {free} is free."
-        f" {binary(account.used)} is in use by PyTorch"
-        + (f": {held}." if held else ".")
+        f" Including non-PyTorch memory, this process has {used} memory in use. Of the"
+        f" allocated memory {used} is allocated by PyTorch"
+        + (f" ({held})" if held else "")
+        + ", and 0 bytes is reserved by PyTorch but unallocated. If reserved but"
+        " unallocated memory is large try setting"
+        " PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
     )
 
 

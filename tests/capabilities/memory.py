@@ -24,7 +24,11 @@ def allocated(devs):
 @refused(
     "more than there is",
     "vgpu out of memory. Tried to allocate 37.25 GiB. GPU 0 has a total capacity of"
-    " 37.25 GiB of which 37.25 GiB is free. 0 bytes is in use by PyTorch.",
+    " 37.25 GiB of which 37.25 GiB is free. Including non-PyTorch memory, this process"
+    " has 0 bytes memory in use. Of the allocated memory 0 bytes is allocated by"
+    " PyTorch, and 0 bytes is reserved by PyTorch but unallocated. If reserved but"
+    " unallocated memory is large try setting"
+    " PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.",
 )
 def too_much(devs):
     return torch.empty(A100.memory + 1, dtype=torch.bool, device=devs[0])
@@ -32,7 +36,9 @@ def too_much(devs):
 
 @modelled(
     "`memory_reserved`, `memory_stats`, `memory_summary`, `empty_cache`",
-    "There is no caching allocator: reserved is what tensors hold.",
+    "There is no caching allocator: reserved is what tensors hold. So an out-of-memory"
+    " error says that 0 bytes are reserved but unallocated, and memory never falls into"
+    " pieces. `PYTORCH_ALLOC_CONF` changes nothing.",
 )
 def reserved(devs):
     kept = torch.ones(1000, device=devs[1])
