@@ -83,8 +83,9 @@ def ends(
 ) -> dict[str, int]:
     """Return bytes by what a GPT keeps around its layers, loss included.
 
-    cross_entropy keeps the logarithms of the softmax in float32, and no logits: who
-    holds those holds bits/8 · batch · length · words bytes more.
+    cross_entropy keeps the logarithms of the softmax, and no logits. Under autocast it
+    makes them in 16 bits and keeps them twice, for the rest of it is float32. Who holds
+    the logits, too, holds bits/8 · batch · length · words bytes more.
     """
     tokens = batch * length
     counts = {
@@ -92,7 +93,7 @@ def ends(
         "input of the last norm": 4 * tokens * width,
         "last norm": bits // 8 * tokens * width,
         "means, deviations": 8 * tokens,
-        "loss": 4 * tokens * words,
+        "loss": (4 if bits == 32 else 6) * tokens * words,
     }
     if bits == 16:
         counts["copy of the head's weight"] = 2 * words * width
