@@ -1,4 +1,4 @@
-"""What the lessons train on: the digits, which need no download, and larger sets."""
+"""What the lessons train on: digits and a text, without a download; larger sets."""
 
 import contextlib
 import gzip
@@ -13,6 +13,8 @@ _DIGITS = 1797
 _IDX = {"MNIST": "MNIST/raw", "FashionMNIST": "FashionMNIST/raw"}
 _CIFAR = "cifar-10-batches-py"
 NAMES = (*_IDX, "CIFAR10")
+# what the text is made of: the code of a character is its place
+CHARACTERS = "\n" + "".join(map(chr, range(ord(" "), ord("~") + 1)))
 
 
 def digits(*, validation=360, seed=0):
@@ -56,6 +58,36 @@ def _table():
     home = Path(spec.origin).parent
     path = home / "datasets" / "data" / "digits.csv.gz"
     return numpy.loadtxt(path, delimiter=",", dtype=numpy.int8)
+
+
+def text():
+    """Return Python's manual of its language, i64[n]: codes of 96 characters.
+
+    A code is a place in `CHARACTERS`: a line's end and what a keyboard prints; the few
+    other characters are left out. The manual is what `help("assert")` reads, all topics
+    one after another, and comes with Python: 464,551 characters with Python 3.11, other
+    versions have other texts.
+
+    Errors: `UsageError` where Python was installed without its manual.
+    """
+    import torch
+
+    return torch.tensor(_codes())
+
+
+@cache
+def _codes():
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise UsageError(
+            "Python's manual is not there: some systems install Python without the"
+            " module pydoc_data. Install all of Python's standard library, on Debian"
+            " and Ubuntu by `apt install libpython3-stdlib`."
+        ) from None
+    codes = {character: code for code, character in enumerate(CHARACTERS)}
+    pages = "\n\n".join(topics[name] for name in sorted(topics))
+    return [codes[character] for character in pages if character in codes]
 
 
 def pictures(name: str, *, root="data", train=None, validation=None):

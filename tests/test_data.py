@@ -1,4 +1,4 @@
-"""The digits: shapes, ranges, and a split that seeds alone decide."""
+"""Digits: shapes, ranges, a split by seeds alone; a text, character by character."""
 
 import subprocess
 import sys
@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib import data
+from course_lib.errors import UsageError
 
 
 def test_digits_are_images_of_8_by_8_in_0_to_1_with_labels_0_to_9():
@@ -66,3 +67,26 @@ def test_digits_leave_the_global_random_state_alone():
 def test_a_split_without_digits_on_both_sides_is_refused(validation):
     with pytest.raises(ValueError, match="cannot split 1,797 digits"):
         data.digits(validation=validation)
+
+
+def test_the_text_is_the_manual_that_comes_with_python():
+    codes = data.text()
+    assert codes.dtype == torch.int64 and codes.dim() == 1 and len(codes) > 300_000
+    assert len(data.CHARACTERS) == 96 == len(set(data.CHARACTERS))
+    read = "".join(data.CHARACTERS[code] for code in codes[:200])
+    assert read.startswith('The "assert" statement\n***')
+    used = codes.unique().tolist()
+    assert used[0] == 0 and used[-1] <= 95 and len(used) > 90
+
+
+def test_the_text_is_the_same_each_time_and_nobody_can_spoil_it():
+    codes = data.text()
+    codes.zero_()
+    assert data.text().any() and torch.equal(data.text(), data.text())
+
+
+def test_python_without_its_manual_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    data._codes.cache_clear()
+    with pytest.raises(UsageError, match="libpython3-stdlib"):
+        data.text()
