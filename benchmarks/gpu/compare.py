@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.gpu import truth
 from benchmarks.modelled import shapes_only
+from course_lib.accelerators import gpt_memory
 from course_lib.accelerators.hardware import achievable, find_gpu
 from course_lib.accelerators.selection import devices
 from course_lib.accelerators.virtual import machine
@@ -57,9 +58,49 @@ def page(path: Path) -> str:
     machine_ = found["machine"]
     driver = re.search(r"Driver Version: (\S+)", machine_["nvidia-smi"])[1]
     title = f"## {path.stem}: {found['date']}, driver {driver}, torch"
+    small = small_gpt(found.get("small GPT", {}))
     return "\n".join(
-        [f"{title} {machine_['torch'][0]}", "", *_HEAD, *rows, _median(off)]
+        [f"{title} {machine_['torch'][0]}", "", *_HEAD, *rows, _median(off), *small]
     )
+
+
+def small_gpt(found: dict) -> list[str]:
+    """The table of what the GPT of 10.8 million parameters held in a step."""
+    rows = []
+    for label, seen in found.items():
+        parts = _SMALL_GPT.fullmatch(label)
+        if parts is None:
+            continue
+        numbers, again, efficient = parts.groups()
+        held = seen["value"]
+        kept = (held["after forward"] - held["rest"]) / 1e6
+        bits, recompute = 32 if numbers == "fp32" else 16, 6 * (again == "True")
+        plain = efficient == "False"
+        counted = gpt_memory.model(
+            *(32, 256, 384, 6, 6), bits=bits, plain=plain, recompute=recompute
+        )
+        row = [numbers, "each block" if recompute else "–"]
+        row += ["kept" if plain else "–", f"{held['peak'] / 1e6:,.0f}"]
+        row += [f"{kept:,.0f}", f"{counted / 1e6:,.0f}"]
+        row += [f"{counted / 1e6 / kept - 1:+.1%}"]
+        rows.append(f"| {' | '.join(row)} |")
+    return [*_SMALL_HEAD, *rows, ""] if rows else []
+
+
+_SMALL_GPT = re.compile(r"gpt (fp32|bf16|fp16) recompute=(\w+) efficient=(\w+)")
+_SMALL_HEAD = [
+    "### A small GPT: what it holds",
+    "",
+    "6 blocks of width 384 with 6 heads, 96 words, tied weights, 10.8 million"
+    " parameters, AdamW, 32 windows of 256 tokens. Peak of a step, and what forward"
+    " leaves for backward: measured, and by the arithmetic of lesson 02b, in which"
+    " every block is the layer of exercise 2.7"
+    " (`course_lib/accelerators/gpt_memory.py`). bf16 and fp16 are autocast.",
+    "",
+    "| numbers | recomputed | scores | peak, MB | forward leaves, MB | by arithmetic |"
+    " off |",
+    "|---|---|---|--:|--:|--:|--:|",
+]
 
 
 _HEAD = [
