@@ -156,3 +156,29 @@ def test_without_autocast_nothing_is_cast(device):
     assert (x @ x).dtype == torch.float32
     with torch.autocast("cpu", torch.bfloat16):
         assert (x @ x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_of_16_bits_add_up_in_float32_and_round_once(device, dtype):
+    torch.manual_seed(0)
+    left, right = torch.rand(3, 5, 4000).to(dtype), torch.rand(3, 4000, 7).to(dtype)
+    bias, ours = torch.rand(7).to(dtype), [t.to(device) for t in (left, right)]
+    want = (left.float() @ right.float()).to(dtype)
+    assert torch.equal((ours[0] @ ours[1]).cpu(), want)
+    assert torch.equal((ours[0][0] @ ours[1][0]).cpu(), want[0])
+    found = torch.addmm(bias.to(device), ours[0][0], ours[1][0])
+    want = torch.addmm(bias.float(), left[0].float(), right[0].float())
+    assert found.dtype == dtype and torch.equal(found.cpu(), want.to(dtype))
+
+
+def test_what_leaves_the_range_of_float16_is_infinite(device):
+    large = torch.full((2, 2), 300.0, dtype=torch.float16, device=device)
+    assert (large @ large).isinf().all() and not (
+        large.float() @ large.float()
+    ).isinf().any()
+
+
+def test_products_of_two_types_are_refused_as_before(device):
+    halves = torch.ones(2, 2, dtype=torch.float16, device=device)
+    with pytest.raises(RuntimeError, match="same dtype|expected m1 and m2"):
+        halves @ halves.bfloat16()

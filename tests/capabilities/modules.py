@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
+import course_lib as cl
 from tests.capabilities.rows import absent, alike, works
 
 
@@ -128,7 +129,8 @@ def lstm(devs):
 
 @works(
     "`torch.utils.checkpoint`, `torch.nn.utils.parametrizations`",
-    "Both forms of checkpoints; weight norm, spectral norm, orthogonal.",
+    "Both forms of checkpoints: what backward runs again is counted and takes time like"
+    " the first run. Weight norm, spectral norm, orthogonal.",
 )
 def recomputed(devs):
     def step(device, reentrant):
@@ -140,6 +142,14 @@ def recomputed(devs):
 
     for reentrant in (True, False):
         alike(lambda device, flag=reentrant: step(device, flag), devs)
+    layers, counts = nn.Sequential(nn.Linear(4, 4), nn.Tanh()).to(devs[1]), []
+    for call in (layers, lambda x: checkpoint(layers, x, use_reentrant=False)):
+        with cl.trace() as trace:
+            call(torch.ones(3, 4, device=devs[1])).sum().backward()
+        names = [event.name for event in trace.events]
+        counts.append((names.count("forward"), names.count("backward")))
+    (forward, backward), (same, more) = counts
+    assert same == forward == 2 and more >= backward + forward
     kinds = nn.utils.parametrizations
     for change in (kinds.weight_norm, kinds.spectral_norm, kinds.orthogonal):
         module = change(nn.Linear(4, 4)).to(devs[1])

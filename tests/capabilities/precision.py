@@ -13,7 +13,8 @@ from tests.capabilities.rows import modelled, raises, refused, works
 @works(
     "`torch.autocast(device.type, torch.bfloat16)`, also float16",
     "Operators run in the type that CUDA's lists give them, weights are cast once in a"
-    " block; numbers are rounded to the type, and its bytes are counted.",
+    " block; numbers are rounded to the type, and its bytes are counted. Products and"
+    " convolutions of 16 bits add up in float32 and round once, as on CUDA.",
 )
 def autocast(devs):
     model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)).to(devs[1])
