@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from course_lib.accelerators.hardware import read_table
 from course_lib.system.torch_versions import numbers
@@ -65,12 +65,20 @@ def _casting(choose):
     """Return the policy that casts all tensors to the type that `choose` names."""
 
     def policy(func, args, kwargs):
-        given = args, kwargs
-        dtype = choose(given)
-        args, kwargs = tree_map_only(torch.Tensor, lambda t: _cast(t, dtype), given)
-        return func(*args, **kwargs)
+        dtype = choose((args, kwargs))
+        named = {name: _cast_within(value, dtype) for name, value in kwargs.items()}
+        return func(*[_cast_within(value, dtype) for value in args], **named)
 
     return policy
+
+
+def _cast_within(value, dtype):
+    """Cast a tensor, or those of a list."""
+    if isinstance(value, torch.Tensor):
+        return _cast(value, dtype)
+    if type(value) in (list, tuple):
+        return type(value)(_cast_within(each, dtype) for each in value)
+    return value
 
 
 def _lower(given=None):
