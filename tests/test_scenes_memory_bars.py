@@ -152,6 +152,7 @@ def test_bars_and_line_stay_in_the_figure(capacity):
     [
         ({"batch": 0}, "batch cannot be 0: expected a whole number"),
         ({"batch": 0.5}, "batch cannot be 0.5: expected a whole number"),
+        ({"batch": [64, 128]}, "batch cannot be .64, 128.: expected a whole number"),
         ({"sample": float("nan")}, "sample cannot be nan: expected a number"),
         ({"sample": 10**400}, "sample cannot be 1000.*to 1e.18"),
         ({"capacity": "40 GB"}, "capacity cannot be '40 GB'"),

@@ -5,14 +5,13 @@ import math
 from typing import NamedTuple
 
 from course_lib.accelerators.memory import KINDS
+from course_lib.scenes import kind_bars
 from course_lib.scenes.arguments import real_number, whole_numbers
-from course_lib.scenes.items import Item, Moment, fitting, label
+from course_lib.scenes.items import Moment, label
 from course_lib.scenes.scene import Scene, varied
-from course_lib.scenes.svg import class_name
 from course_lib.text import many, size
 
-_LEFT, _WIDTH, _HIGH, _ROW = 84, 470, 30, 38
-_TOP, _LEGEND = 58, 4  # y of the first bar, of the legend
+_TOP = 58  # y of the first bar
 _SOURCE = (
     "computed: Adam, numbers of 4 bytes, equal parts; without work space; DDP's buckets"
     " are a copy of the gradients; of a model in parts, one micro-batch is alive at a"
@@ -99,7 +98,7 @@ def memory_bars(parameters, *, sample, batch, capacity, largest=1) -> Scene:
     numbers = {"parameters": parameters, "sample": sample, "largest": largest}
     for name, value in numbers.items():
         real_number(name, value, least=1)
-    whole_numbers("batch", batch, most=10**18)
+    whole_numbers("batch", [batch], most=10**18)  # one, no list
     real_number("capacity", capacity, least=1)
     switches: dict[str, list] = {
         "GPUs": [1, 2, 4],
@@ -113,11 +112,11 @@ def memory_bars(parameters, *, sample, batch, capacity, largest=1) -> Scene:
 
     plans = map(placement, itertools.product(*switches.values()))
     most = max(sum(plan.held.values()) for plan in plans)
-    scale = _WIDTH / max(most, capacity)
+    scale = kind_bars.WIDTH / max(most, capacity)
     return varied(
         lambda **values: _moments(placement(values.values()), scale),
         switches,
-        height=_TOP + max(switches["GPUs"]) * _ROW + 16,
+        height=_TOP + max(switches["GPUs"]) * kind_bars.ROW + 16,
         source=_SOURCE,
     )
 
@@ -173,39 +172,15 @@ def _work(placement):
 
 
 def _items(placement, scale, kinds):
-    yield from _legend()
+    yield from kind_bars.legend()
     held = {kind: placement.held[kind] for kind in kinds}
-    total = sum(held.values())
+    room, whole = placement.capacity, sum(held.values())
     for gpu in range(placement.gpus):
-        y = _TOP + gpu * _ROW
+        y = _TOP + gpu * kind_bars.ROW
         name = f"GPU {gpu}"
         if placement.parts > 1:
             name += f": {gpu + 1}/{placement.parts}"
-        yield label(f"gpu {gpu}", (0, y + _HIGH / 2), name)
-        yield from _bar(gpu, y, held, scale=scale)
-        text = f"{size(total)} {'✗' if total > placement.capacity else '✓'}"
-        end = _LEFT + max(total, placement.capacity) * scale + 6
-        yield label(f"total {gpu}", (end, y + _HIGH / 2), text)
-    x, high = _LEFT + placement.capacity * scale, placement.gpus * _ROW + 6
-    yield Item("capacity", x, _TOP - 10, 0, high, "limit line")
-    text = f"capacity {size(placement.capacity)}"
-    yield label("room", (x, _TOP - 18), text, role="label middle")
-
-
-def _bar(gpu, y, held, *, scale):
-    x = float(_LEFT)
-    for kind, count in held.items():
-        wide, text = count * scale, size(count)
-        text = fitting(text, wide)
-        tip = f"GPU {gpu}: {kind}, {size(count)}"
-        role = class_name(kind)
-        yield Item(f"{kind} {gpu}", x, y, max(wide, 1.2), _HIGH, role, text, tip)
-        x += wide
-
-
-def _legend():
-    x = float(_LEFT)
-    for kind in KINDS:
-        yield Item(f"sign {kind}", x, _LEGEND, 14, 14, class_name(kind))
-        yield label(f"kind {kind}", (x + 20, _LEGEND + 7), kind)
-        x += 20 + 6.6 * len(kind) + 22
+        yield label(f"gpu {gpu}", (0, y + kind_bars.HIGH / 2), name)
+        yield from kind_bars.bar(f"{gpu}", y, held, scale=scale, said=f"GPU {gpu}")
+        yield kind_bars.total(f"{gpu}", y, whole, capacity=room, scale=scale)
+    yield from kind_bars.limit(room, top=_TOP, rows=placement.gpus, scale=scale)
