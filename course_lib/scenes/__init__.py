@@ -12,6 +12,7 @@ from course_lib.scenes.dealing import dealing
 from course_lib.scenes.interleaved import interleaved
 from course_lib.scenes.lost_updates import lost_updates
 from course_lib.scenes.memory_bars import memory_bars
+from course_lib.scenes.memory_switches import memory_switches
 from course_lib.scenes.messages import messages
 from course_lib.scenes.nodes import nodes
 from course_lib.scenes.noise import noise
@@ -22,6 +23,6 @@ from course_lib.scenes.transfers import transfers
 # fmt: off
 __all__ = [
     "accumulation", "all_reduces", "buckets", "collective", "dealing", "interleaved",
-    "lost_updates", "memory_bars", "messages", "nodes", "noise", "pipeline",
-    "timeline", "transfers",
+    "lost_updates", "memory_bars", "memory_switches", "messages", "nodes", "noise",
+    "pipeline", "timeline", "transfers",
 ]
