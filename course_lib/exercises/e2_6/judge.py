@@ -14,7 +14,7 @@ from course_lib.exercises.e2_6.trainings import BATCH, trainings
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
-from course_lib.text import listed, size
+from course_lib.text import listed, many, size
 
 _TEXTS = Texts("2.6")
 _SHARE = 4  # 8 micro-batches may need a quarter of the memory of a whole batch
@@ -55,8 +55,11 @@ def judge(case: Case, seen) -> str:
     allowed = max(1.4 * own, whole / _SHARE if parts == 8 else 0)
     fill = {"parts": parts, "peak": size(peak), "allowed": size(allowed)}
     _TEXTS.refuse([("memory", [peak / own], 1, 0, allowed / own)], **fill)
-    left_out = f"batch {training.skipped[0]}" if training.skipped else "none"
-    return f"{parts} ({left_out})"
+    if not training.skipped:
+        return (
+            f"{parts} micro-batches at a peak of {size(peak)} in place of {size(whole)}"
+        )
+    return f"{many(parts, 'micro-batch')} where batch {training.skipped[0]} overflows"
 
 
 def failed(case: Case, wrong: Failed) -> str:
@@ -71,7 +74,7 @@ def _judge_precision(rank, count, passes):
     """Refuse other micro-batches than asked for, and other types than float16."""
     _TEXTS.refuse([("other parts", rank["passes"], count, count, count)], batch=BATCH)
     _TEXTS.refuse([("passes", [len(rank["passes"])], passes, passes, math.inf)])
-    types = sorted(set(rank["types"]))
+    types = sorted(set(map(str, rank["types"]))) or ["nothing"]
     if types != ["float16"]:
         why = "bfloat16" if "bfloat16" in types else "other"
         clue = {"types": types}
@@ -164,7 +167,7 @@ def _why_other_length(length, norm, given):
         return "not divided"
     if parts > 1 and _close(length * parts, norm):
         return "divided twice"
-    clipped = norm < most and abs(length - most) < 0.01 * most
+    clipped = parts > 1 and norm < most and abs(length - most) < 0.01 * most
     return "clipped too soon" if clipped else "other length"
 
 
