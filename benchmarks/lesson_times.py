@@ -16,10 +16,11 @@ FULL = {"cells": 60, "lines": 150, "guesses": 8, "minutes": 60}
 MOST = {"cells": 66, "lines": 165, "guesses": 9, "minutes": 85}
 MOST |= {"words": 2000, "longest": 90}
 SECONDS = 20  # to run all of it on a quick, quiet machine
+_LINKS = "map", "next"
 _INTRODUCTION = """# How long the lessons are
 
 Cells; lines of code without blank lines and comments; words, in all and in the longest
-text cell; guesses; minutes as the lesson's first lines say. "Run all": seconds from the
+text cell, without the links to other lessons; guesses; minutes as the lesson's first lines say. "Run all": seconds from the
 first cell to the last in a new kernel, median of {} round{} (smallest to largest).
 Limits: {cells} cells, {lines} lines, {words:,} words, {longest} in a text cell,
 {guesses} guesses, {minutes} minutes; on a quick machine {seconds} seconds.
@@ -39,10 +40,11 @@ class Length(NamedTuple):
 
 
 def length(cells: list[dict]) -> Length:
-    """Count the cells of a notebook."""
+    """Count the cells of a notebook; links that a command writes are no reading."""
     sources = {"code": [], "markdown": []}
     for cell in cells:
-        sources[cell["cell_type"]].append("".join(cell["source"]))
+        if cell["id"] not in _LINKS:
+            sources[cell["cell_type"]].append("".join(cell["source"]))
     texts = (re.sub(r"```.*?```", "", text, flags=re.S) for text in sources["markdown"])
     words = [len(re.findall(r"\w+", text)) for text in texts]
     lines = [line.strip() for text in sources["code"] for line in text.splitlines()]

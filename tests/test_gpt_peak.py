@@ -5,37 +5,38 @@ import gc
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.accelerators import gpt_peak
-from course_lib.accelerators.gpt_peak import Plan, arithmetic, fullest
+from course_lib.accelerators.gpt_peak import GptStep, arithmetic, fullest
 from course_lib.accelerators.memory_by_kind import tensors_in
 from course_lib.exercises.device_runs import one_gpu
-from course_lib.gpt import GPT
+from course_lib.gpt import GPT, Recomputed
 
 # layers, width, heads, tokens of a window, windows of a step and at once, bits,
 # recomputed, plain: each switch both ways, micro-batches that do and do not divide the
 # batch, one window, one head, and models that are larger than their activations
 PLANS = [
-    Plan(4, 72, 2, 47, 10, 10),
-    Plan(3, 40, 2, 58, 7, 3),
-    Plan(2, 140, 5, 6, 9, 4),
-    Plan(2, 96, 3, 31, 4, 4, plain=True),
-    Plan(3, 60, 5, 83, 5, 2, plain=True),
-    Plan(4, 44, 1, 37, 6, 4, recompute=True),
-    Plan(5, 16, 2, 35, 2, 2, recompute=True, plain=True),
-    Plan(4, 16, 1, 47, 2, 1, recompute=True, plain=True),
-    Plan(1, 40, 2, 12, 2, 2, plain=True),
-    Plan(3, 40, 2, 78, 8, 8, bits=16),
-    Plan(2, 60, 5, 67, 4, 1, bits=16),
-    Plan(3, 180, 3, 20, 1, 1, bits=16),
-    Plan(5, 120, 5, 57, 7, 6, bits=16, plain=True),
-    Plan(3, 52, 1, 29, 9, 4, bits=16, plain=True),
-    Plan(4, 60, 5, 49, 9, 6, bits=16, recompute=True),
-    Plan(4, 72, 3, 66, 8, 2, bits=16, recompute=True, plain=True),
-    Plan(4, 36, 3, 19, 9, 9, bits=16, recompute=True, plain=True),
+    GptStep(4, 72, 2, 47, 10, 10),
+    GptStep(3, 40, 2, 58, 7, 3),
+    GptStep(2, 140, 5, 6, 9, 4),
+    GptStep(2, 96, 3, 31, 4, 4, plain=True),
+    GptStep(3, 60, 5, 83, 5, 2, plain=True),
+    GptStep(4, 44, 1, 37, 6, 4, recompute=True),
+    GptStep(5, 16, 2, 35, 2, 2, recompute=True, plain=True),
+    GptStep(4, 16, 1, 47, 2, 1, recompute=True, plain=True),
+    GptStep(1, 40, 2, 12, 2, 2, plain=True),
+    GptStep(3, 40, 2, 78, 8, 8, bits=16),
+    GptStep(2, 60, 5, 67, 4, 1, bits=16),
+    GptStep(3, 180, 3, 20, 1, 1, bits=16),
+    GptStep(5, 120, 5, 57, 7, 6, bits=16, plain=True),
+    GptStep(3, 52, 1, 29, 9, 4, bits=16, plain=True),
+    GptStep(4, 60, 5, 49, 9, 6, bits=16, recompute=True),
+    GptStep(4, 72, 3, 66, 8, 2, bits=16, recompute=True, plain=True),
+    GptStep(4, 36, 3, 19, 9, 9, bits=16, recompute=True, plain=True),
 ]
 
 
@@ -69,7 +70,8 @@ def trained(plan):
     device, _ = one_gpu()
     gc.collect()  # nothing of earlier tests is on it
     model = GPT(plan.length, plan.width, plan.heads, plan.layers).to(device)
-    model.recompute = range(plan.layers if plan.recompute else 0)
+    if plan.recompute:
+        model.blocks = nn.ModuleList(map(Recomputed, model.blocks))
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     codes, parts = torch.randint(96, (2, plan.batch, plan.length)), Parts(model)
 
@@ -121,7 +123,7 @@ def test_steps_are_fullest_in_all_their_parts():
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 def test_arithmetic_is_what_torch_counts(bits, recompute, plain):
-    plan = Plan(3, 24, 2, 10, 6, 4, bits, recompute, plain)
+    plan = GptStep(3, 24, 2, 10, 6, 4, bits, recompute, plain)
     *_, step = trained(plan)
     with kernels(plan), FlopCounterMode(display=False) as counter:
         step()
@@ -130,8 +132,8 @@ def test_arithmetic_is_what_torch_counts(bits, recompute, plain):
 
 
 def test_gradients_are_there_from_the_second_micro_batch_on():
-    whole = fullest(Plan(3, 40, 2, 58, 8, 8))
-    parts = fullest(Plan(3, 40, 2, 58, 8, 4))
+    whole = fullest(GptStep(3, 40, 2, 58, 8, 8))
+    parts = fullest(GptStep(3, 40, 2, 58, 8, 4))
     assert (whole.again, parts.again) == (False, True)
     assert (whole.part, parts.part) == ("loss", "loss")
     assert whole.held["gradients"] == 0
@@ -139,7 +141,7 @@ def test_gradients_are_there_from_the_second_micro_batch_on():
 
 
 def test_a_short_second_micro_batch_may_be_less_than_the_first():
-    plan = Plan(2, 32, 2, 80, 9, 8)
+    plan = GptStep(2, 32, 2, 80, 9, 8)
     assert not fullest(plan).again and plan.turns == 2
     assert fullest(plan).total == fullest(plan._replace(batch=8)).total
     assert fullest(plan._replace(batch=16)).again

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from course_lib.accelerators.gpt_peak import Plan, fullest
+from course_lib.accelerators.gpt_peak import GptStep, fullest
 from course_lib.accelerators.memory import KINDS
 from course_lib.errors import UsageError
 from course_lib.scenes import memory_switches
@@ -48,12 +48,12 @@ def test_bars_show_the_fullest_moment_of_the_chosen_plan(scene):
         windows, numbers, recompute, attention = values
         bits = 16 if numbers == "autocast" else 32
         how = bits, recompute == "each block", attention == "scores kept"
-        held = fullest(Plan(4, 64, 4, 64, 256, windows, *how)).held
+        held = fullest(GptStep(4, 64, 4, 64, 256, windows, *how)).held
         last = scene.runs[values][-1]
         assert bar(last, "chosen") == {kind: size(held[kind]) for kind in KINDS}
         drawn, scale = (
             items(last),
-            470 / fullest(Plan(4, 64, 4, 64, 256, 256, plain=True)).total,
+            470 / fullest(GptStep(4, 64, 4, 64, 256, 256, plain=True)).total,
         )
         for kind in KINDS:
             wide = max(1.2, held[kind] * scale)

@@ -74,20 +74,24 @@ def small_gpt(found: dict) -> list[str]:
         numbers, again, efficient = parts.groups()
         held = seen["value"]
         kept = (held["after forward"] - held["rest"]) / 1e6
-        bits, recompute = 32 if numbers == "fp32" else 16, 6 * (again == "True")
+        bits, recompute = (
+            32 if numbers in ("fp32", "tf32") else 16,
+            6 * (again == "True"),
+        )
         plain = efficient == "False"
         counted = gpt_memory.model(
             *(32, 256, 384, 6, 6), bits=bits, plain=plain, recompute=recompute
         )
         row = [numbers, "each block" if recompute else "–"]
-        row += ["kept" if plain else "–", f"{held['peak'] / 1e6:,.0f}"]
+        row += ["kept" if plain else "–", f"{held['ms']:.1f}"]
+        row += [f"{held['peak'] / 1e6:,.0f}"]
         row += [f"{kept:,.0f}", f"{counted / 1e6:,.0f}"]
         row += [f"{counted / 1e6 / kept - 1:+.1%}"]
         rows.append(f"| {' | '.join(row)} |")
     return [*_SMALL_HEAD, *rows, ""] if rows else []
 
 
-_SMALL_GPT = re.compile(r"gpt (fp32|bf16|fp16) recompute=(\w+) efficient=(\w+)")
+_SMALL_GPT = re.compile(r"gpt (fp32|tf32|bf16|fp16) recompute=(\w+) efficient=(\w+)")
 _SMALL_HEAD = [
     "### A small GPT: what it holds",
     "",
@@ -95,11 +99,11 @@ _SMALL_HEAD = [
     " parameters, AdamW, 32 windows of 256 tokens. Peak of a step, and what forward"
     " leaves for backward: measured, and by the arithmetic of lesson 02b, in which"
     " every block is the layer of exercise 2.7"
-    " (`course_lib/accelerators/gpt_memory.py`). bf16 and fp16 are autocast.",
+    " (`course_lib/accelerators/gpt_memory.py`). bf16 and fp16 are autocast. The times are one median each, of short steps.",
     "",
-    "| numbers | recomputed | scores | peak, MB | forward leaves, MB | by arithmetic |"
-    " off |",
-    "|---|---|---|--:|--:|--:|--:|",
+    "| numbers | recomputed | scores | step, ms | peak, MB | forward leaves, MB |"
+    " by arithmetic | off |",
+    "|---|---|---|--:|--:|--:|--:|--:|",
 ]
 
 

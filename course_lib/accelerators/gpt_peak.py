@@ -19,7 +19,7 @@ _PARAMETERS, _GRADIENTS, _STATE, _ACTIVATIONS = KINDS
 _SHAPES = {"qkv": (1, 3), "out": (1, 1), "up": (1, 4), "down": (4, 1)}
 
 
-class Plan(NamedTuple):
+class GptStep(NamedTuple):
     """How a GPT is trained on one GPU: `batch` windows of `length` tokens a step.
 
     `microbatch` is the windows that go through it at once; `bits` is 32 for float32, 16
@@ -68,7 +68,7 @@ class Fullest(NamedTuple):
         return sum(self.held.values())
 
 
-def fullest(plan: Plan) -> Fullest:
+def fullest(plan: GptStep) -> Fullest:
     """Return the fullest moment of a step of which the optimizer has its state."""
     turns = [_Turn(plan, min(plan.microbatch, plan.batch), again=False)]
     if plan.turns > 1:
@@ -78,7 +78,7 @@ def fullest(plan: Plan) -> Fullest:
     return max((turn.walk() for turn in turns), key=lambda found: found.total)
 
 
-def arithmetic(plan: Plan) -> int:
+def arithmetic(plan: GptStep) -> int:
     """Return the operations of matrix products for a token, forward and backward.
 
     Without a mask's savings. A recomputed block ends before its last product, whose

@@ -134,7 +134,7 @@ class Machine:
 
 
 def shortage(place: Device, count: int) -> str:
-    """Say in CUDA's words that `count` bytes do not fit; what is held, by kind, is ours.
+    """Say in CUDA's words that `count` bytes do not fit; what is held by kind is ours.
 
     The words are those of torch 2.10 and later. Nothing is reserved here, and nothing
     but tensors needs memory.

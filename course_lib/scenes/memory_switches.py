@@ -2,7 +2,7 @@
 
 import itertools
 
-from course_lib.accelerators.gpt_peak import Plan, arithmetic, fullest
+from course_lib.accelerators.gpt_peak import GptStep, arithmetic, fullest
 from course_lib.accelerators.memory import KINDS
 from course_lib.errors import UsageError
 from course_lib.scenes import kind_bars
@@ -70,7 +70,7 @@ def memory_switches(
 
     def plan(microbatch, numbers, recompute, attention):
         how = _NUMBERS[numbers], _RECOMPUTE[recompute], _ATTENTION[attention]
-        return Plan(layers, width, heads, length, batch, microbatch, *how, words)
+        return GptStep(layers, width, heads, length, batch, microbatch, *how, words)
 
     start, *others = (plan(*values) for values in itertools.product(*switches.values()))
     figure = _Figure(start, others, capacity)

@@ -23,7 +23,7 @@ def _device(index):
     return torch.device("vgpu", index)
 
 
-class Block:
+class Held:
     """One storage on a device: frees its bytes when the last tensor of it dies."""
 
     __slots__ = ("device", "key", "allocation", "place")
@@ -155,7 +155,7 @@ def block_of(storage, place):
     """Return new memory on the device for a storage of the CPU."""
     count = storage.nbytes()
     allocation = machine.take(place, count) or raise_out_of_memory(place, count)
-    return Block(place, allocation, key_of(storage))
+    return Held(place, allocation, key_of(storage))
 
 
 def raise_out_of_memory(place, count):
