@@ -20,8 +20,9 @@ _LINKS = "map", "next"
 _INTRODUCTION = """# How long the lessons are
 
 Cells; lines of code without blank lines and comments; words, in all and in the longest
-text cell, without the links to other lessons; guesses; minutes as the lesson's first lines say. "Run all": seconds from the
-first cell to the last in a new kernel, median of {} round{} (smallest to largest).
+text cell, without links to other lessons; guesses; minutes as the lesson's first lines
+say. "Run all": seconds from the first cell to the last in a new kernel, median of {}
+round{} (smallest to largest).
 Limits: {cells} cells, {lines} lines, {words:,} words, {longest} in a text cell,
 {guesses} guesses, {minutes} minutes; on a quick machine {seconds} seconds.
 """

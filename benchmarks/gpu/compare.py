@@ -99,7 +99,8 @@ _SMALL_HEAD = [
     " parameters, AdamW, 32 windows of 256 tokens. Peak of a step, and what forward"
     " leaves for backward: measured, and by the arithmetic of lesson 02b, in which"
     " every block is the layer of exercise 2.7"
-    " (`course_lib/accelerators/gpt_memory.py`). bf16 and fp16 are autocast. The times are one median each, of short steps.",
+    " (`course_lib/accelerators/gpt_memory.py`). bf16 and fp16 are autocast. The times"
+    " are one median each, of short steps.",
     "",
     "| numbers | recomputed | scores | step, ms | peak, MB | forward leaves, MB |"
     " by arithmetic | off |",
