@@ -76,6 +76,8 @@ def judge(case: Case, seen) -> str:
             batch, length, width, heads = shape
             where = f"{how}, batch {batch}, length {length:,}, width {width:,}"
             fill = {"where": f"{where}, {heads} heads", "expected": expected}
+            again = number_of(rank["again"]), number_of(rank["layers"][0]["returned"])
+            fill["stays"] = again[0] != again[1] and None not in again
             raise _wrong(case.given, value, _counts(case, rank), fill=fill)
     return f"{how} ({size(each[1])} at width {case.given['shapes'][1][2]:,})"
 
@@ -92,7 +94,7 @@ def _wrong(given, value, counts, *, fill):
     setting = "autocast" if given["autocast"] else "float32"
     why = "recomputation" if given["recompute"] else setting
     if not counts:
-        why = why if counts is None else "no sum"
+        why = why if counts is None else "stays" if fill["stays"] else "no sum"
         return _TEXTS.wrong("bytes", why=why, clue={"ratio": found / expected}, **fill)
     right = _right(**given)
     off = [name for name in counts if counts[name] != right.get(name, 0)]
