@@ -108,7 +108,8 @@ class _Turn:
         self.keeps = True  # what forward made is kept for backward
         count, self.held = 4 * plan.parameters, {}
         self.sums = dict(zip(KINDS, (count, count if again else 0, 2 * count, 0)))
-        self.part, self.found, self.most = "forward", {}, 0
+        self.part, self.most = "forward", 0
+        self.found = Fullest({}, self.part, again)
 
     def walk(self):
         """Return the fullest moment of it."""
@@ -332,7 +333,7 @@ class _Turn:
         count = into * out * self.plan.width**2
         self.take("below", into * self.one)
         bias = out * self.plan.width
-        names = [(block, saved)] if saved else []
+        names: list = [(block, saved)] if saved else []
         if "slope" in self.held:
             names.append("slope")
         if self.half:

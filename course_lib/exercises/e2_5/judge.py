@@ -15,7 +15,7 @@ _COUNT = 7  # blocks of each model
 # rows of x, and blocks that shall just hold the budget. These were searched for: the
 # largest blocks, the first or last ones, forward alone, the sum of what is kept and
 # dropping blocks in order all give other sets, for one of the budgets at least.
-_MODELS = (
+_MODELS: tuple = (
     (
         (((81,), (52, 76), (224,), (137,), (287,), (389,), (91, 205)), 149, (2, 4)),
         (((142,), (105, 177), (61, 69), (282,), (383,), (101,), (190,)), 170, (1, 3)),
