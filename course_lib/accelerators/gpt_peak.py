@@ -98,8 +98,8 @@ class _Turn:
     def __init__(self, plan, windows, *, again):
         self.plan, self.again = plan, again
         tokens = windows * plan.length
-        self.stream, self.one = 4 * tokens * plan.width, plan.bits // 8 * tokens
-        self.one *= plan.width  # an activation of the width, in bits of a product
+        # activations of the width, in float32 and in bits of a product
+        self.stream, self.one = (n * tokens * plan.width for n in (4, plan.bits // 8))
         self.pairs = 4 * windows * plan.heads * plan.length**2
         self.loss = tokens * plan.words  # numbers
         self.tokens, self.half = tokens, plan.bits == 16
@@ -108,8 +108,7 @@ class _Turn:
         self.keeps = True  # what forward made is kept for backward
         count, self.held = 4 * plan.parameters, {}
         self.sums = dict(zip(KINDS, (count, count if again else 0, 2 * count, 0)))
-        self.part, self.most = "forward", 0
-        self.found = Fullest({}, self.part, again)
+        self.part, self.most, self.found = "forward", 0, Fullest({}, "forward", again)
 
     def walk(self):
         """Return the fullest moment of it."""
