@@ -2,6 +2,8 @@
 
 import copy
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -19,17 +21,19 @@ def observe(rank, world_size, answer, given):
     """
     device, _ = one_gpu()
     found = _watched(answer, given, device=device, parts=given["parts"])
-    return found | {"baseline": costs(given, device), "device": str(device)}
+    needed = costs(partial(_watched, _plain, device=device), given)
+    return found | {"baseline": needed, "device": str(device)}
 
 
-def costs(given, device):
-    """Return what whole batches and right accumulation need: peak bytes and FLOPs."""
+def costs(training: Callable, given: dict) -> dict:
+    """Return what whole batches and right accumulation need: peak bytes and FLOPs.
+
+    `training(given, parts=...)` watches a right one.
+    """
     # in the second one the state of the optimizer lies there, too
     few = given | {"batches": given["batches"][:2]}
-    whole, own = (
-        _watched(_plain, few, device=device, parts=n) for n in (1, given["parts"])
-    )
-    times = len(given["batches"]) // len(few["batches"])
+    whole, own = (training(few, parts=parts) for parts in (1, given["parts"]))
+    times = len(given["batches"]) / len(few["batches"])
     flops = {name: times * count for name, count in own["flops"].items()}
     return {"whole": whole["peak"], "peak": own["peak"], "flops": flops}
 

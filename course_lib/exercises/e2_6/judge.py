@@ -8,13 +8,14 @@ import torch
 
 from course_lib.exercises.attempt import Failed
 from course_lib.exercises.compare import apart
+from course_lib.exercises.e2_1.judge import refuse_more_memory
 from course_lib.exercises.e2_2.judge import refuse_other_work
 from course_lib.exercises.e2_6.reference import flat, trained
 from course_lib.exercises.e2_6.trainings import BATCH, trainings
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
-from course_lib.text import listed, many, size
+from course_lib.text import listed, many
 
 _TEXTS = Texts("2.6")
 _SHARE = 4  # 8 micro-batches may need a quarter of the memory of a whole batch
@@ -51,14 +52,9 @@ def judge(case: Case, seen) -> str:
     if rank["changed"]:
         raise _TEXTS.wrong("overwritten")
     refuse_other_work(rank, rank["baseline"])
-    peak, whole, own = rank["peak"], rank["baseline"]["whole"], rank["baseline"]["peak"]
-    allowed = max(1.4 * own, whole / _SHARE if parts == 8 else 0)
-    fill = {"parts": parts, "peak": size(peak), "allowed": size(allowed)}
-    _TEXTS.refuse([("memory", [peak / own], 1, 0, allowed / own)], **fill)
+    told = refuse_more_memory(_TEXTS, rank, parts, whole_by=_SHARE)
     if not training.skipped:
-        return (
-            f"{parts} micro-batches at a peak of {size(peak)} in place of {size(whole)}"
-        )
+        return told
     return f"{many(parts, 'micro-batch')} where batch {training.skipped[0]} overflows"
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from functools import partial
 
 import torch
 from torch import nn
@@ -10,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from course_lib.exercises.compare import are_same, gradients_of
 from course_lib.exercises.counted_work import Work
 from course_lib.exercises.device_runs import one_gpu, watch
+from course_lib.exercises.e2_1.observe import costs
 from course_lib.exercises.values import plain
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -55,19 +57,8 @@ def observe(rank, world_size, answer, given):
     """
     device, _ = one_gpu()
     found = _watched(answer, given, device=device, parts=given["parts"])
-    return found | {"baseline": costs(given, device), "device": str(device)}
-
-
-def costs(given, device):
-    """Return what whole batches and right accumulation need: peak bytes and FLOPs."""
-    # in the second one the state of the optimizer lies there, too
-    few = given | {"batches": given["batches"][:2]}
-    whole, own = (
-        _watched(_plain, few, device=device, parts=n) for n in (1, given["parts"])
-    )
-    times = len(given["batches"]) / len(few["batches"])
-    flops = {name: times * count for name, count in own["flops"].items()}
-    return {"whole": whole["peak"], "peak": own["peak"], "flops": flops}
+    needed = costs(partial(_watched, _plain, device=device), given)
+    return found | {"baseline": needed, "device": str(device)}
 
 
 def _watched(train, given, *, device, parts):
