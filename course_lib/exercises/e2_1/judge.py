@@ -74,19 +74,22 @@ def judge(case: Case, seen) -> str:
     if rank["changed"]:
         raise _TEXTS.wrong("overwritten")
     refuse_other_work(rank, rank["baseline"])
-    return refuse_more_memory(_TEXTS, rank, parts, whole_by=_SHARE)
+    return refuse_more_memory(_TEXTS, "memory", rank, parts, _SHARE)
 
 
-def refuse_more_memory(texts: Texts, rank: dict, parts: int, *, whole_by: int) -> str:
+def refuse_more_memory(
+    texts: Texts, name: str, rank: dict, parts: int, whole_by: int
+) -> str:
     """Refuse a higher peak than a right training has, and say both peaks.
 
-    Eight parts may need whole batches' peak divided by `whole_by`.
+    Eight parts may need whole batches' peak divided by `whole_by`. `name` is that of
+    the sentence in `texts`.
     """
     peak, whole, own = rank["peak"], rank["baseline"]["whole"], rank["baseline"]["peak"]
     # on CUDA the workspaces of libraries may be larger than all activations
     allowed = max(1.4 * own, whole / whole_by if parts == 8 else 0)
     fill = {"parts": parts, "peak": size(peak), "allowed": size(allowed)}
-    texts.refuse([("memory", [peak / own], 1, 0, allowed / own)], **fill)
+    texts.refuse([(name, [peak / own], 1, 0, allowed / own)], **fill)
     return f"{parts} micro-batches at a peak of {size(peak)} in place of {size(whole)}"
 
 

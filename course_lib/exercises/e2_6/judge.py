@@ -52,7 +52,7 @@ def judge(case: Case, seen) -> str:
     if rank["changed"]:
         raise _TEXTS.wrong("overwritten")
     refuse_other_work(rank, rank["baseline"])
-    told = refuse_more_memory(_TEXTS, rank, parts, whole_by=_SHARE)
+    told = refuse_more_memory(_TEXTS, "memory", rank, parts, _SHARE)
     if not training.skipped:
         return told
     return f"{many(parts, 'micro-batch')} where batch {training.skipped[0]} overflows"
