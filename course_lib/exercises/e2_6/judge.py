@@ -98,18 +98,21 @@ def _judge_steps(given, rank, training):
     if found <= len(right) and not near:
         _refuse_first_other(given, rank["steps"], right, fill | {"moved": moved})
     if found != len(right):
-        why = _why_other_steps(found, len(right), every)
+        again = len(rank["passes"]) > every * given["parts"]
+        why = _why_other_steps(found, len(right), every, again)
         raise _TEXTS.wrong("steps", why=why, clue={"steps": found}, **fill)
     if not near:
         raise _TEXTS.wrong("weights", why="later", **fill)
 
 
-def _why_other_steps(found, right, every):
+def _why_other_steps(found, right, every, again):
     """The name of the hint for another number of steps."""
     if found == 0:
         return "no step"
     if found < right:
         return "fewer steps"
+    if again and found <= every:
+        return "again"
     return "overflow stepped" if found == every else "more steps"
 
 

@@ -31,7 +31,8 @@ def trainings(seed: int) -> Iterator[dict]:
     """
     numbers = random.Random(seed)
     more = numbers.choice((2, 4, 6, 12)) if seed else 3
-    broken = numbers.randint(1, 3) if seed else 2
+    # not the number of the last part: who counts both by one name would return that
+    broken = numbers.choice([n for n in (1, 2, 3) if n != more - 1]) if seed else 1
     sgd = partial(torch.optim.SGD, lr=0.2)
     moving = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
     adam = partial(torch.optim.Adam, lr=0.003, eps=1e-4)
