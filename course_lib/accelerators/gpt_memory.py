@@ -51,8 +51,9 @@ def layer(
 ) -> int:
     """Return the bytes that a layer keeps, copies of weights left out.
 
-    `plain` is attention by single operators, which keeps its weights: length x length
-    for each head, twice under autocast, whose softmax is float32.
+    `plain` is attention by hand, in single operators, which keeps its weights: length x
+    length for each head, twice under autocast, whose softmax is float32. (`gpt_peak` has
+    PyTorch's own single operators, SDPBackend.MATH, which are float32 throughout.)
     """
     count = sum(kept(batch, length, width, heads, bits=bits).values())
     if plain:
