@@ -52,8 +52,8 @@ def layer(
     """Return the bytes that a layer keeps, copies of weights left out.
 
     `plain` is attention by hand, in single operators, which keeps its weights: length x
-    length for each head, twice under autocast, whose softmax is float32. (`gpt_peak` has
-    PyTorch's own single operators, SDPBackend.MATH, which are float32 throughout.)
+    length for each head, twice under autocast, whose softmax is float32. (`plain` of
+    `gpt_peak` is SDPBackend.MATH, which is float32 throughout.)
     """
     count = sum(kept(batch, length, width, heads, bits=bits).values())
     if plain:
