@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from course_lib.exercises.e4_9a.observe import observe  # noqa: F401
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
