@@ -66,12 +66,15 @@ class Trace:
     """Events sorted by start, and where they come from ("measured: 2 ranks, gloo").
 
     On devices also each `memory.Transfer` by start and each `memory.Change` by time.
+    `zero` is when its clock stood at 0, in seconds as `time.time()` tells them, so that
+    what a rank noted by that fits in; None where that is not known or modelled.
     """
 
     events: tuple[Event, ...]
     source: str
     transfers: tuple[Transfer, ...] = ()
     memory: tuple[Change, ...] = ()
+    zero: float | None = None
 
     def __post_init__(self):
         times, at = attrgetter("start", "stop"), attrgetter("time")
@@ -109,7 +112,7 @@ class Trace:
         """
         wanted = {"rank": rank, "kind": kind, "name": name}
         chosen = tuple(event for event in self if _fits(event, wanted))
-        return Trace(chosen, self.source, self.transfers, self.memory)
+        return replace(self, events=chosen)
 
     def between(self, start: float, stop: float) -> Trace:
         """Return what happened from `start` to `stop` (seconds), events cut at both.
@@ -118,7 +121,8 @@ class Trace:
         """
         window = start, stop
         events, copies = _cut(self.events, *window), _cut(self.transfers, *window)
-        return Trace(events, self.source, copies, _changes(self.memory, *window))
+        memory = _changes(self.memory, *window)
+        return replace(self, events=events, transfers=copies, memory=memory)
 
     def time(self, rank, *kinds: str) -> float:
         """Return the seconds in which `rank` does any of `kinds`, each counted once."""

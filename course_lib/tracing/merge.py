@@ -63,7 +63,7 @@ def merge_ranks(
     if cut:
         source = f"{source}, cut after {end - zero:.1f} s ({cut.name})"
         warnings.warn(_CUT.format(cut.name), stacklevel=2)
-    return Trace(tuple(_split(by_rank, zero)), source)
+    return Trace(tuple(_split(by_rank, zero)), source, zero=zero)
 
 
 def _split(by_rank: Mapping[int | str, list[Mark]], zero: float) -> Iterator[Event]:
