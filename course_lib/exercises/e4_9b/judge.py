@@ -1,28 +1,76 @@
-"""Exercise 4.9b, decided: what is right of an answer."""
+"""Exercise 4.9b, decided: frozen and shared parameters, and gradients that are missing.
 
+It is watched as 4.9a is; 4.9c trains the same network.
+"""
+
+import functools
+import random
 from collections.abc import Iterator
 
-from course_lib.exercises.e4_9a.observe import observe  # noqa: F401
+import torch
+
+from course_lib.exercises import baseline
+from course_lib.exercises.attempt import Failed
+from course_lib.exercises.e4_9a.judge import alone, batches, refuse_training
+from course_lib.exercises.e4_9a.observe import observe as observe
+from course_lib.exercises.e4_9b.network import TASKS, network
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
-from course_lib.exercises.values import shown
+from course_lib.text import many
 
 _TEXTS = Texts("4.9b")
+_NOTE = 16  # bytes: of a parameter, whether it has a gradient
+# what moves no weight whose gradient is 0
+_SGD = functools.partial(torch.optim.SGD, lr=baseline.RATE)
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """What ranks are given; seed 0 is the learner's, another draws other numbers."""
-    for world_size in (2, 3 + seed % 3):
-        yield Case({}, world_size, expected=world_size)
+    """Yield two ranks, then more of them and a network of another size."""
+    numbers = random.Random(seed)
+    for ranks in (2, 3 + seed % 3):
+        narrow, wide = numbers.randint(10, 20), numbers.randint(16, 28)
+        given = training(seed, ranks, narrow=narrow, wide=wide)
+        yield Case(given, ranks, expected=alone(given))
+
+
+def training(seed: int, ranks: int, *, narrow: int, wide: int) -> dict:
+    """Return what ranks are given: in each step they train other tasks."""
+    size = random.Random(seed).randint(5, 9)
+    one, other, last = random.Random(seed).sample(range(TASKS), TASKS)
+    tasks = (
+        [one] * ranks,  # no rank has a gradient of the others
+        [one] * (ranks - 1) + [other],
+        [(other, last)[rank % 2] for rank in range(ranks)],
+        [last] * ranks,
+    )
+    steps = [
+        [(images[r::ranks], task, labels[r::ranks]) for r, task in enumerate(own)]
+        for own, (images, labels) in zip(tasks, batches(seed, 4, ranks * size))
+    ]
+    make = functools.partial(network, narrow=narrow, wide=wide)
+    given = {"make": make, "seed": 17 + 10 * seed, "more": (), "steps": steps}
+    return given | {"optimizer": _SGD, "early": ranks > 2}
+
+
+def trained(given: dict) -> list[int]:
+    """Return the bytes of each parameter that takes a gradient, in order."""
+    return [p.nbytes for p in given["make"](0).parameters() if p.requires_grad]
 
 
 def judge(case: Case, seen) -> str:
-    """Compare what each rank returned; the proof in words, or `Wrong`."""
-    for rank, one in enumerate(seen):
-        returned = one["returned"]
-        if type(returned) is not int or returned != case.expected:
-            fill = {"returned": shown(returned), "expected": case.expected}
-            where = {"rank": rank, "ranks": case.world_size}
-            clue = {"returned": returned}
-            raise _TEXTS.wrong("other value", clue=clue, **where, **fill)
-    return f"{case.world_size} ranks"
+    """Look at the start and all steps, then at what travelled in them."""
+    refuse_training(_TEXTS, case, seen)
+    sizes = trained(case.given)
+    right = sum(sizes)
+    most = right + _NOTE * len(list(case.given["make"](0).parameters()))
+    for number in range(len(case.given["steps"])):
+        sent = [sum(size for _, size in one["steps"][number]["sent"]) for one in seen]
+        _TEXTS.refuse([("more sent", sent, right, 0, most)], step=number + 1)
+    return many(case.world_size, "rank")
+
+
+def failed(case: Case, wrong: Failed) -> str:
+    """Say which parameters have no gradient, if that is what a rank met."""
+    if "NoneType" in wrong.error.what:
+        wrong.hint = _TEXTS.hint("none")
+    raise wrong
