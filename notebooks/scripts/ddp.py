@@ -7,9 +7,9 @@ mpirun -np 4 --map-by ppr:2:node python ddp.py      (Intel MPI: -n 4 -ppn 2)
 srun --nodes=2 --ntasks-per-node=2 python ddp.py
 
 However many ranks there are, the weights are the same up to rounding (without dropout,
-which each rank draws for its own samples). A run that was killed ends with the weights
-of one that was not, bit by bit, if it goes on with as many ranks. On several machines
-mpirun and srun need the variable MASTER_ADDR: the host of rank 0.
+which each rank draws for its own samples). A run that was killed, or that USR1 let save
+and stop, ends with the weights of one that was not, bit by bit, if it goes on with as
+many ranks. On several machines mpirun and srun need MASTER_ADDR: the host of rank 0.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 import zipfile
 from datetime import timedelta
@@ -100,8 +101,16 @@ def who():
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
-def train(args, device):
-    """Train from the last checkpoint on; return the wrapped model and its last step."""
+def listen():
+    """Return a list that grows with each signal USR1, which no longer ends a rank."""
+    came = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])  # spawn() blocks it
+    return came
+
+
+def train(args, device, came):
+    """Train from the last checkpoint on; return model, last step, whether stopped."""
     images, labels = load_data(args.data_size, device)
     torch.manual_seed(args.seed)  # the same weights on all ranks
     hidden = nn.Linear(64, 64), nn.ReLU(), nn.Dropout(args.dropout)
@@ -123,12 +132,15 @@ def train(args, device):
         loss = take_step(net, optimizer, data, parts=args.accumulation_steps)
         schedule.step()
         step, seen = step + 1, seen + len(batch)
-        report(args, loss, step=step, start=first)
+        asked = report(args, loss, came, step=step, start=first)
         if (step, first) == (args.die_at, 0):
             die(args.die_rank)
-        if args.checkpoint and (step % args.every == 0 or seen == args.epochs * count):
-            save(args, parts, step=step, seen=seen)
-    return net, step
+        last = seen == args.epochs * count
+        if args.checkpoint and (step % args.every == 0 or last or asked):
+            saved = save(args, parts, step=step, seen=seen)
+            if asked and saved and not last:  # if not saved, the next step tries again
+                return net, step, True
+    return net, step, False
 
 
 def settle(net, images):
@@ -181,18 +193,22 @@ def take_step(net, optimizer, data, *, parts):
     return total.to(images.device)
 
 
-def report(args, loss, *, step, start):
-    """Let rank 0 print the loss of a step, and add it to a file of JSON lines."""
-    if not args.losses and not args.verbose:
-        return
-    if dist.is_initialized():
-        dist.all_reduce(loss)
-    row = {"step": step, "loss": loss.item(), "start": start, "time": time.time()}
+def report(args, loss, came, *, step, start):
+    """Let rank 0 print the loss of a step, and add it to a file of JSON lines.
+
+    Return how many ranks a signal asks to stop, so that all ranks stop or none does.
+    """
+    sums = torch.tensor([loss.item(), float(bool(came))], device=loss.device)
+    if dist.is_initialized() and (args.checkpoint or args.losses or args.verbose):
+        dist.all_reduce(sums)  # one message for both
+    loss, asked = sums.tolist()
+    row = {"step": step, "loss": loss, "start": start, "time": time.time()}
     if who()[0] == 0 and args.verbose:
-        print(f"step {step}: loss {row['loss']:.4f}", flush=True)
+        print(f"step {step}: loss {loss:.4f}", flush=True)
     if who()[0] == 0 and args.losses:
         with open(args.losses, "a") as file:
             file.write(json.dumps(row) + "\n")
+    return asked
 
 
 def die(rank):
@@ -204,17 +220,33 @@ def die(rank):
 
 
 def save(args, parts, *, step, seen):
-    """Let rank 0 write a checkpoint whole or not at all; PATH.1 is the one before."""
+    """Let rank 0 write a checkpoint whole or not at all; return whether it did."""
     state = {name: part.state_dict() for name, part in parts.items()}
     state |= {"step": step, "seen": seen, "random": random_states()}
     state |= {"seed": args.seed, "data_size": args.data_size, "world_size": who()[1]}
+    written = [True]
     if who()[0] == 0:
         try:
             write(state, args.checkpoint)
         except (OSError, RuntimeError) as error:  # torch.save raises both
             print(f"step {step}: not saved, the file before stays: {error}", flush=True)
+            written = [False]
     if dist.is_initialized():
-        dist.barrier()  # nobody runs ahead of the file
+        dist.broadcast_object_list(written)  # nobody runs ahead of the file
+    return written[0]
+
+
+def stop(args, step):
+    """Let rank 0 say that a signal stopped the run, and hand in the job again."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if "SLURM_ARRAY_TASK_ID" in os.environ:  # that number may mean all its tasks
+        job = "{SLURM_ARRAY_JOB_ID}_{SLURM_ARRAY_TASK_ID}".format(**os.environ)
+    if who()[0] == 0:
+        print(f"stopped by USR1 after step {step}: start again to go on", flush=True)
+        if args.requeue and job:
+            subprocess.run(["scontrol", "requeue", job], check=True)
+    if dist.is_initialized():
+        dist.barrier()  # once one task has ended, srun may end all
 
 
 def random_states():
@@ -242,7 +274,7 @@ def draw_on(state, seed):
 
 
 def write(state, path):
-    """Write a file that has its name only when all of it is on the disk."""
+    """Write a file under its name when all is on the disk; PATH.1 is the one before."""
     part, folder = f"{path}.part", os.path.dirname(os.path.abspath(path))
     try:
         with open(part, "wb") as file:
@@ -316,6 +348,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", metavar="PATH", help="go on from it, save it")
     parser.add_argument("--every", type=int, default=20, help="steps between saves")
+    parser.add_argument("--requeue", action="store_true", help="in Slurm after USR1")
     parser.add_argument("--losses", metavar="PATH", help="add a line for each step")
     parser.add_argument("--die-at", type=int, metavar="STEP", help="kill a rank there")
     parser.add_argument("--die-rank", type=int, default=0)
@@ -334,13 +367,24 @@ def main(arguments=None):
             f"--spawn={args.spawn}, but a launcher has started {numbers[2]} ranks"
             " already: leave out one of them"
         )
+    spawn(args)
+
+
+def spawn(args):
+    """Start ranks here, and hand on to them the signal that comes to this process."""
     os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # ranks make their own
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-    mp.spawn(spawned, args=(args,), nprocs=args.spawn)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # ranks inherit that
+    ranks = mp.spawn(spawned, args=(args,), nprocs=args.spawn, join=False)
+    came = listen()
+    while not ranks.join(timeout=1):
+        for rank in mp.active_children() if came else []:
+            os.kill(rank.pid, signal.SIGUSR1)
 
 
 def run(args, numbers):
     """Be the rank that these numbers say, from joining the group to leaving it."""
+    came = listen()
     torch.set_num_threads(1)  # ranks share the cores
     if numbers is None and args.distributed:
         numbers = [0, 0, 1, 1]  # a group of one
@@ -348,9 +392,12 @@ def run(args, numbers):
         raise SystemExit(f"--no-distributed, but there are {numbers[2]} ranks")
     grouped = numbers is not None and args.distributed is not False
     device = join(numbers, args.backend) if grouped else torch.device("cpu")
-    net, step = train(args, device)
-    share = evaluate(net, device)
-    if who()[0] == 0:
+    net, step, stopped = train(args, device, came)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # also while Python ends
+    share = None if stopped else evaluate(net, device)
+    if stopped:
+        stop(args, step)
+    elif who()[0] == 0:
         print(f"step {step}: {share:.1%} of all digits are right")
     del net  # DDP holds the group, too
     if grouped:
