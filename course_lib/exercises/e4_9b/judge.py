@@ -62,7 +62,7 @@ def judge(case: Case, seen) -> str:
     refuse_training(_TEXTS, case, seen)
     sizes = trained(case.given)
     right = sum(sizes)
-    most = right + _NOTE * len(list(case.given["make"](0).parameters()))
+    most = right + _NOTE * len(case.expected[1][0][1])  # of all weights
     for number in range(len(case.given["steps"])):
         sent = [sum(size for _, size in one["steps"][number]["sent"]) for one in seen]
         _TEXTS.refuse([("more sent", sent, right, 0, most)], step=number + 1)
