@@ -6,7 +6,12 @@ import torch
 
 from course_lib.exercises.attempt import STUCK, Failed
 from course_lib.exercises.compare import CLOSE, apart, gap, largest, near
-from course_lib.exercises.e4_6.trainings import Step, trained, trainings, without_targets
+from course_lib.exercises.e4_6.trainings import (
+    Step,
+    trained,
+    trainings,
+    without_targets,
+)
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
@@ -36,7 +41,8 @@ def judge(case: Case, seen) -> str:
         updates = [one["updates"] for one in steps]
         _TEXTS.refuse([("updates", updates, 1, 1, 1)], **where)
         for rank, one in enumerate(steps):
-            _refuse_sent(one["sent"], step, where | {"rank": rank})
+            near_it = _off(one["gradients"], step.gradient) <= CLOSE
+            _refuse_sent(one["sent"], step, near_it, where | {"rank": rank})
         before = case.expected[number - 1].gradient if number else None
         for rank, one in enumerate(steps):
             _refuse_gradient(one["gradients"], step, before, where | {"rank": rank})
@@ -49,8 +55,16 @@ def judge(case: Case, seen) -> str:
     return many(case.world_size, "rank")
 
 
-def _refuse_sent(sent, step, where):
-    """Refuse all but one all-reduce of all gradients, after the last forward pass."""
+def _off(found, right):
+    """By how much a gradient is off, relative to its largest number; inf for others."""
+    return gap(found, right) / largest(right)
+
+
+def _refuse_sent(sent, step, right, where):
+    """Refuse all but one all-reduce of all gradients, and a few numbers beside it.
+
+    Where it lies is a matter of the gradient: if that is `right`, it is so, too.
+    """
     size = sum(grad.nbytes for grad in step.gradient.values())
     sent = sent or [[]]  # by the number of forward passes that came before
     large = [[(n, s) for n, s in calls if s > _NOTES] for calls in sent]
@@ -65,11 +79,11 @@ def _refuse_sent(sent, step, where):
         why = "nothing sent"
     elif names != {"all_reduce"}:
         why = "other collective"
-    elif any(before):
-        why = "sent each time" if last and count > 1 else "sent too early"
     elif count > 1:
-        why = "sent in pieces"
-    elif not size <= last[0] <= size + _NOTES:
+        why = "sent each time" if any(before) else "sent in pieces"
+    elif not last and not right:
+        why = "sent too early"
+    elif not size <= sum(map(sum, [*before, last])) <= size + _NOTES:
         why = "other size"
     if why:
         raise _TEXTS.wrong("sent", why=why, clue=clue, **fill)
@@ -84,7 +98,7 @@ def _refuse_gradient(found, step, before, where):
     differences = apart(found, right)
     if not differences:
         raise _TEXTS.wrong("no gradient", **where)
-    off = gap(found, right) / largest(right)
+    off = _off(found, right)
     if off <= CLOSE:
         return
     if not _flat(found).isfinite().all():
@@ -94,7 +108,7 @@ def _refuse_gradient(found, step, before, where):
     stale, counts = _counted(found, step, before)
     if counts is None:
         clue = {"step": where["step"], "apart": differences}
-        raise _TEXTS.wrong("no sum", clue=clue, off=100 * off, **where)
+        raise _TEXTS.wrong("no sum", clue=clue, off=off, **where)
     if abs(stale) > _SAME:
         raise _TEXTS.wrong("stale", clue={"stale": stale}, stale=stale, **where)
     clue = {"step": where["step"], "counts": list(counts.values())}
@@ -136,7 +150,7 @@ def _why_other_counts(counts, step, ranks):
         return "all count", why, {"times": f"{first:.3g}"}
     by_rank = {}
     for (rank, _), one in counts.items():
-        by_rank.setdefault(rank, []).append(f"{one + 0.0:.2g}")
+        by_rank.setdefault(rank, []).append(f"{round(one, 3) + 0.0:.2g}")
     lines = (f"{', '.join(each)} (rank {rank})" for rank, each in by_rank.items())
     told = {"counts": "; ".join(lines)}
     return "some count", _why_unequal(counts, step), told
@@ -191,7 +205,10 @@ def _refuse_weights(weights, expected, where):
     """Compare the weights of all ranks after a step with those of one process."""
     off = max(gap(one, expected) for one in weights)
     if not off <= CLOSE:
-        clue = {"step": where["step"], "apart": [apart(one, expected) for one in weights]}
+        clue = {
+            "step": where["step"],
+            "apart": [apart(one, expected) for one in weights],
+        }
         raise _TEXTS.wrong("other weights", clue=clue, off=off, close=CLOSE, **where)
 
 
