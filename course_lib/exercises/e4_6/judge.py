@@ -5,9 +5,15 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.exercises.attempt import STUCK, Failed
-from course_lib.exercises.compare import CLOSE, apart, gap, largest, near
+from course_lib.exercises.compare import (
+    CLOSE,
+    apart,
+    draw_steps,
+    gap,
+    largest,
+    near,
+)
 from course_lib.exercises.e4_6.trainings import (
-    Step,
     trained,
     trainings,
     without_targets,
@@ -34,7 +40,7 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def judge(case: Case, seen) -> str:
-    """Look at each step: updates, what travelled, gradient, weights, loss; then cost."""
+    """Look at each step: what travelled, gradient, weights, loss; then its cost."""
     for number, step in enumerate(case.expected):
         steps = [one["steps"][number] for one in seen]
         where = {"step": number + 1, "ranks": case.world_size}
@@ -52,7 +58,7 @@ def judge(case: Case, seen) -> str:
         sizes = [[len(x) for x, _ in pairs] for pairs in case.given["steps"][number]]
         for rank, one in enumerate(steps):
             _TEXTS.refuse(_costs(one, max(sizes[rank])), **where | {"rank": rank})
-    return many(case.world_size, "rank")
+    return str(case.world_size)
 
 
 def _off(found, right):
@@ -270,3 +276,8 @@ def failed(case: Case, wrong: Failed) -> str:
     elif empty and error.kind == "ZeroDivisionError":
         wrong.hint = _TEXTS.hint("divided by 0")
     raise wrong
+
+
+def draw(case: Case, seen):
+    """Draw the timeline of the second step."""
+    return draw_steps(seen.trace, 0, 1)
