@@ -1,27 +1,82 @@
-"""Exercise 4.10, decided: what is right of an answer."""
+"""Exercise 4.10, decided: five mended programs have run, and their causes are named."""
 
-from collections.abc import Iterator
-
+from course_lib.exercises.attempt import STUCK, Failed
+from course_lib.exercises.e4_10.cases import cases
+from course_lib.exercises.e4_10.programs import (
+    FAULTS,
+    Unfit,
+    entries,
+    file_of,
+    mended,
+)
+from course_lib.exercises.e4_10.script import judge_script
+from course_lib.exercises.e4_10.verdicts import (
+    judge_dropout,
+    judge_stop,
+    judge_weights,
+    told,
+)
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
 
+__all__ = ["cases", "failed", "judge"]
+
 _TEXTS = Texts("4.10")
-
-
-def cases(seed: int) -> Iterator[Case]:
-    """What ranks are given; seed 0 is the learner's, another draws other numbers."""
-    for world_size in (2, 3 + seed % 3):
-        yield Case({}, world_size, expected=world_size)
+_GONE = (*STUCK, "lost", "left")  # kinds of launches in which ranks waited in vain
 
 
 def judge(case: Case, seen) -> str:
-    """Compare what each rank returned; the proof in words, or `Wrong`."""
-    for rank, one in enumerate(seen):
-        returned = one["returned"]
-        if type(returned) is not int or returned != case.expected:
-            fill = {"returned": shown(returned), "expected": case.expected}
-            where = {"rank": rank, "ranks": case.world_size}
-            clue = {"returned": returned}
-            raise _TEXTS.wrong("other value", clue=clue, **where, **fill)
-    return f"{case.world_size} ranks"
+    """Look at the form of the cures, at what the mended program does, at the causes."""
+    run = case.given["run"]
+    for one in seen:
+        _refuse_unfit(one["returned"], run)
+        if not one["ran"]:
+            raise told("refused", case, said=one.get("refused", ""))
+    _JUDGES[run](case, seen)
+    _refuse_causes(case, entries(seen[0]["returned"], run))
+    return run
+
+
+def failed(case: Case, wrong: Failed) -> str:
+    """Tell of a program that failed in a rank; what the answer itself does stays."""
+    run, error = case.given["run"], wrong.error
+    stacks = [error.own, *error.where.values()]
+    if not any(frame.file == file_of(run) for stack in stacks for frame in stack):
+        raise wrong
+    said, *lines = str(wrong).split("\n")
+    stuck = error.kind in _GONE
+    section = ("stands still" + " elsewhere" * (run != "D")) if stuck else "raises"
+    shown_wrong = told(section, case, said=said)
+    shown_wrong.lines = [*lines, *wrong.lines]
+    raise shown_wrong
+
+
+def _refuse_unfit(cures, run):
+    """Refuse cures of another form, and such that do not fit the program."""
+    try:
+        mended(cures, run)
+    except Unfit as unfit:
+        fill = {k: v if type(v) is int else shown(v) for k, v in unfit.fill.items()}
+        raise _TEXTS.wrong(unfit.section, run=run, **fill) from None
+
+
+def _refuse_causes(case, entries):
+    """Refuse a cause that is none of this program's, and fewer than it has."""
+    run = case.given["run"]
+    named = list(dict.fromkeys(entry[0] for entry in entries))
+    for cause in named:
+        if cause not in FAULTS[run]:
+            clue = {"cause": cause}
+            raise told("cause", case, clue=clue, why=f"cause {run}", named=f'"{cause}"')
+    if len(named) < len(FAULTS[run]):
+        raise told("causes missing", case, count=len(named))
+
+
+_JUDGES = {
+    "A": judge_weights,
+    "B": judge_dropout,
+    "C": judge_weights,
+    "D": judge_stop,
+    "E": judge_script,
+}
