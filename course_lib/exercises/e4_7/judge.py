@@ -35,9 +35,10 @@ def cases(seed: int) -> Iterator[Case]:
     best = logits.topk(2).values
     clear = (best[:, 0] - best[:, 1] > _MARGIN).nonzero().flatten().tolist()
     some, more = (3, 5) if seed % 2 == 0 else (4, 3)
-    # equal shares, so that costs are seen before unequal numbers of calls stop a run
-    count = 2 * (64 * numbers.randint(6, 7) + numbers.randint(10, 19))
-    few = 3 * some + numbers.randint(1, some - 1)
+    # as many batches on both ranks: costs show before unequal numbers of calls stop a
+    # run. Two passes of a share are not one of all samples: rank 1 has one less
+    count = 2 * (64 * numbers.randint(9, 10) + numbers.choice((12, 18, 28))) - 1
+    few = some * numbers.randint(3, 4) + some - 1
     chosen = (
         (2, numbers.sample(clear, count)),
         (some, _without_some(logits, labels, few, (clear, numbers))),
@@ -87,7 +88,7 @@ def judge(case: Case, seen) -> str:
     found = [_numbers(rank, one["returned"], ranks) for rank, one in enumerate(seen)]
     own = [one["own statistics"] for one in seen]
     _judge_statistics(own)
-    _judge_numbers(case, found)
+    _judge_numbers(case, found, sum(passed))
     _judge_left([one["left"] for one in seen])
     buffers = sum(buffer.nbytes for buffer in case.given["model"].buffers())
     most, sent = _BYTES + buffers, [one["bytes"] for one in seen]
@@ -129,7 +130,7 @@ def _numbers(rank, returned, ranks):
     return {name: returned[name] for name in NAMES}
 
 
-def _judge_numbers(case, found):
+def _judge_numbers(case, found, passed):
     """Compare each number on each rank; what differs tells the mistake."""
     logits, labels = case.expected
     right, ranks = measured(logits, labels), case.world_size
@@ -142,10 +143,12 @@ def _judge_numbers(case, found):
             number = found[rank][name]
             fill = {"rank": rank, "ranks": ranks, "name": name, "count": len(labels)}
             fill |= {"returned": shown(number), "right": right[name]}
+            fill["passed"] = passed
             ways = otherwise(logits, labels, ranks)
             others = [(way, one[name]) for way, one in ways if name in one]
             why = (
                 _why_no_number(number)
+                or ("left out" if passed < len(labels) else "")
                 or _why_apart(rank, numbers, close)
                 or _why_other(numbers[rank], others, close)
                 or name
