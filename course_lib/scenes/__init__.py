@@ -16,6 +16,7 @@ from course_lib.scenes.memory_switches import memory_switches
 from course_lib.scenes.messages import messages
 from course_lib.scenes.nodes import nodes
 from course_lib.scenes.noise import noise
+from course_lib.scenes.overlap import overlap
 from course_lib.scenes.pipeline import pipeline
 from course_lib.scenes.timeline import timeline
 from course_lib.scenes.transfers import transfers
@@ -24,5 +25,5 @@ from course_lib.scenes.transfers import transfers
 __all__ = [
     "accumulation", "all_reduces", "buckets", "collective", "dealing", "interleaved",
     "lost_updates", "memory_bars", "memory_switches", "messages", "nodes", "noise",
-    "pipeline", "timeline", "transfers",
+    "overlap", "pipeline", "timeline", "transfers",
 ]
