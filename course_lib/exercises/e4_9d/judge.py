@@ -21,19 +21,21 @@ WIDTHS = (9, 14, 12)
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Yield a branch that all take, that some take, that none takes, and one bucket.
+    """Yield steps without a branch on all ranks, on some, and a single bucket.
 
-    Expected are state, and then gradients and state after each step, of one process.
+    Expected are the state, then gradients and state after each step, of one process.
     """
     numbers = random.Random(seed)
-    ranks = numbers.sample((2, 3, 4), 2) if seed else (2, 3)
+    first, second = numbers.sample((2, 3, 4), 2) if seed else (2, 3)
     widths = numbers.sample(WIDTHS, 3) if seed else WIDTHS
-    for kind, count in enumerate((*ranks, 5 - seed % 2)):
-        some = [numbers.random() < 0.5 for _ in range(count - 2)] + [True, False]
-        everyone = [True] * count
-        branches = [some, everyone, [False] * count] if kind == 1 else [everyone] * 3
-        steps = [[numbers.sample(one, count)] for one in branches]
-        yield case_of(numbers, steps, width=widths[kind], one_bucket=kind == 2)
+    everyone, nobody = [True] * first, [False] * first
+    steps = [[everyone], [everyone], [nobody], [everyone]]
+    yield case_of(numbers, steps, width=widths[0])
+    some = numbers.sample([True, False, *[True] * (second - 2)], second)
+    steps = [[some], [[True] * second], [[not one for one in some]]]
+    yield case_of(numbers, steps, width=widths[1])
+    steps = [[[True] * (5 - seed % 2)]] * 2
+    yield case_of(numbers, steps, width=widths[2], one_bucket=True)
 
 
 def case_of(numbers: random.Random, steps, *, width: int, one_bucket=False) -> Case:
@@ -55,7 +57,7 @@ def case_of(numbers: random.Random, steps, *, width: int, one_bucket=False) -> C
 
 
 def judge(case: Case, seen) -> str:
-    """Look at the start, then at each step: what travels, when, and what comes of it."""
+    """Look at the start, then at each step: what travels, when, what comes of it."""
     refuse_start(case, seen)
     for number in range(len(case.given["steps"])):
         refuse_step(case, [one["steps"][number] for one in seen], number)
@@ -78,12 +80,15 @@ def refuse_start(case: Case, seen) -> None:
         if not one["kept"]:
             raise _TEXTS.wrong("other module", **where)
         right, found = case.expected[0], one["start"]
-        names = [n for n in right if gap({n: right[n]}, {n: found.get(n)}) > CLOSE]
+        names = [n for n in right if n not in found or _differ(right[n], found[n])]
         if names:
             kinds = {name.partition(".")[0] for name in names}
-            alone = len(kinds) == 1 and kinds & {"scale", "frozen"}
-            why = kinds.pop() if alone else "parameters"
-            raise _TEXTS.wrong("start", why=why, name=names[0], **where)
+            why = kinds.pop() if kinds in ({"scale"}, {"frozen"}) else "parameters"
+            raise _TEXTS.wrong("start", why=why, name=names[-1], **where)
+
+
+def _differ(one, other):
+    return gap({"": one}, {"": other}) > CLOSE
 
 
 def refuse_step(case: Case, steps, number: int) -> None:
@@ -108,8 +113,8 @@ def large(sent) -> list[int]:
 def _refuse_sent(step, buckets, fill):
     """Refuse all but an all-reduce for each bucket, in order."""
     names = {name for name, size in step["sent"] if size > SMALL}
-    if names - {"allreduce_"}:
-        raise _TEXTS.wrong("more sent", names=listed(sorted(names)), **fill)
+    if others := sorted(name.rstrip("_") for name in names - {"allreduce_"}):
+        raise _TEXTS.wrong("more sent", names=listed(others), **fill)
     found, right = large(step["sent"]), [sum(bucket.values()) for bucket in buckets]
     if found != right:
         every = [size for bucket in buckets for size in bucket.values()]
@@ -127,10 +132,12 @@ def _why_sent(found, right, every, fill):
         return "each alone"
     if sorted(found) == sorted(right):
         return "overtaken"
-    if max(found) > max(fill["cap"], *every):
+    if sum(found) < sum(right):
+        return "missing"
+    if any(size > fill["cap"] and size not in every for size in found):
         return "too large"
-    if sum(found) != sum(right):
-        return "missing" if sum(found) < sum(right) else "more than once"
+    if sum(found) > sum(right):
+        return "more than once"
     return "other filling"
 
 
@@ -146,7 +153,9 @@ def _refuse_order(step, buckets, fill):
         if not low <= count <= high:
             name = there[place] if place < len(there) else ""
             when = f"when the gradient of {name} came" if name else "at backward's end"
-            why = "early" if count > high else "late" if any(found) else "all at the end"
+            why = (
+                "early" if count > high else "late" if any(found) else "all at the end"
+            )
             told = {"found": many(count, "all-reduce"), "right": low, "when": when}
             clue = {"step": fill["step"], "calls": found}
             raise _TEXTS.wrong("order", why=why, clue=clue, **told, **fill)
@@ -179,4 +188,6 @@ def _refuse_gradients(found, expected, fill):
     if off > CLOSE:
         different = [apart(one, expected) for one in found]
         clue = {"step": fill["step"], "apart": different}
-        raise _TEXTS.wrong("gradients", clue=clue, off=100 * off, most=100 * CLOSE, **fill)
+        raise _TEXTS.wrong(
+            "gradients", clue=clue, off=100 * off, most=100 * CLOSE, **fill
+        )

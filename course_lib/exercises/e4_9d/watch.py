@@ -1,4 +1,4 @@
-"""What a backward does, in order: gradients that come, calls that go, waits for them."""
+"""What a backward does, in order: gradients that come, calls that go, and waits."""
 
 import contextlib
 import sys

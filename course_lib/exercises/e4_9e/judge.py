@@ -46,7 +46,8 @@ def judge(case: Case, seen) -> str:
             _refuse_noise(given, step, where)
         refuse_step(case, steps, number)
     counts = [len(step["batches"]) for step in case.given["steps"]]
-    return f"{many(sum(counts), 'micro-batch')} in {len(counts)} steps on {case.world_size} ranks"
+    told = f"{many(sum(counts), 'micro-batch')} in {many(len(counts), 'step')}"
+    return f"{told} on {case.world_size} ranks"
 
 
 def _refuse_noise(given, step, where):

@@ -8,7 +8,9 @@ class EarlyDDP(nn.Module):
         super().__init__()
         self.module = module
         self._start_equal()
-        self.buckets = self._cut([p for p in module.parameters() if p.requires_grad], cap)
+        self.buckets = self._cut(
+            [p for p in module.parameters() if p.requires_grad], cap
+        )
         self.full, self.flying = {}, []
         for index, bucket in enumerate(self.buckets):
             register_multi_grad_hook(bucket, self._hook(index))

@@ -7,7 +7,9 @@ class EarlyDDP(nn.Module):
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.detach(), src=0)
         params = [p for p in module.parameters() if p.requires_grad][::-1]
-        self.buffer = torch.zeros(sum(p.numel() for p in params), device=params[0].device)
+        self.buffer = torch.zeros(
+            sum(p.numel() for p in params), device=params[0].device
+        )
         self.views, self.number, ends, position = {}, {}, [0], 0
         for p in params:
             if 4 * (position + p.numel() - ends[-1]) > cap and position > ends[-1]:
