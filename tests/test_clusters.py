@@ -18,7 +18,7 @@ from course_lib.clusters.commands import LAUNCHERS, command
 from course_lib.clusters.comparison import compare_launchers
 from course_lib.clusters.environments import LAUNCHERS as VARIABLES
 from course_lib.clusters.environments import ResolvedRank, recorded, resolve_rank
-from course_lib.clusters.job_scripts import SCHEDULERS, job_script
+from course_lib.clusters.job_scripts import SCHEDULERS, JobScript, job_script
 from course_lib.errors import UsageError
 from tests import lacks
 
@@ -206,7 +206,10 @@ def script(scheduler, launcher, **changed):
 
 @pytest.mark.parametrize(("scheduler", "launcher"), JOBS)
 def test_bash_reads_a_job_script(scheduler, launcher):
-    for text in (script(scheduler, launcher), script(scheduler, launcher, gpus=0)):
+    texts = [script(scheduler, launcher), script(scheduler, launcher, gpus=0)]
+    if scheduler == "slurm" and launcher in ("srun", "torchrun"):
+        texts.append(script(scheduler, launcher, warn=90).replace("USR1@90", ""))
+    for text in texts:
         bash = subprocess.run(
             ["bash", "-n"], input=text, text=True, capture_output=True
         )
@@ -216,9 +219,9 @@ def test_bash_reads_a_job_script(scheduler, launcher):
 
 @lacks.needs("shellcheck")
 def test_shellcheck_finds_nothing_in_a_job_script(tmp_path):
-    paths = [
-        script(*job).save(tmp_path / f"{number}.sh") for number, job in enumerate(JOBS)
-    ]
+    texts = [script(*job) for job in JOBS]
+    texts += [script("slurm", name, warn=90) for name in ("srun", "torchrun")]
+    paths = [text.save(tmp_path / f"{n}.sh") for n, text in enumerate(texts)]
     check = subprocess.run(["shellcheck", *paths], capture_output=True, text=True)
     assert (check.returncode, check.stdout) == (0, "")
 
@@ -239,6 +242,23 @@ def test_a_job_of_slurm_asks_for_what_torchrun_needs():
     # pytorch issue 135712: ranks of a later start find the addresses of dead ones
     assert "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 " in text
     assert "SHARE_RDZV" not in script("slurm", "torchrun")
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_a_job_that_is_warned_before_its_end_has_more_lines_and_else_the_same(launcher):
+    plain, warned = script("slurm", launcher), script("slurm", launcher, warn=120)
+    lines = ["signal=USR1@120", "requeue", "open-mode=append"]
+    more = [f"#SBATCH --{line}" for line in lines]
+    if launcher == "torchrun":  # it hands the signal on, and waits for its ranks
+        more += ["export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110  # seconds in which ranks"]
+        handled = "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+        assert f"    torchrun {handled} \\\n        --nnodes=2" in warned
+        warned = JobScript(warned.replace(f"{handled} \\\n        ", ""))
+    left = [line for line in warned.splitlines() if line not in plain.splitlines()]
+    assert [line.partition(" may")[0] for line in left] == more
+    assert [line for line in warned.splitlines() if line not in left] == (
+        plain.splitlines()
+    )
 
 
 def test_a_job_of_lsf_asks_for_whole_gpus():
@@ -270,6 +290,10 @@ def test_what_is_not_asked_for_has_no_line():
         ({"queue": "gpu\n#SBATCH --mem=0"}, "queue is"),
         ({"setup": "module load cuda"}, "expected a list of lines"),
         ({"setup": ["a\nb"]}, "expected a list of lines"),
+        ({"warn": 10}, "warn is 10, expected a whole number, 11 or more"),
+        ({"warn": 120, "minutes": 2}, "warn is 120 seconds, but the job has 120"),
+        ({"warn": 120, "launcher": "MPICH"}, "srun and torchrun .* not those of MPICH"),
+        ({"warn": 120, "scheduler": "lsf"}, "not those of torchrun in a lsf job"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(changed, words):

@@ -22,6 +22,9 @@ _ON_EACH_NODE = {
     " --kill-on-bad-exit=1",
     "lsf": 'blaunch -z "$(sort -u "$LSB_DJOB_HOSTFILE" | xargs)"',
 }
+# an agent that does not handle a signal dies of it, and its ranks stay
+_HAND_ON = "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+_END = 10  # seconds before the end of a job, when agents give up ranks that still save
 
 
 class JobScript(str):
@@ -68,12 +71,15 @@ def job_script(
     queue: str = "",
     setup: Sequence[str] = (),
     restarts: int = 0,
+    warn: int | None = None,
 ) -> JobScript:
     """Write a script for sbatch (slurm) or bsub (lsf) that starts `script`.
 
     `gpus` are those of a node, each for one rank; without GPUs a node has one rank.
     `cores` are those of a rank, `memory` GB of a node. `queue` is Slurm's partition,
     `account` LSF's project; `setup` are lines before the start, as "module load cuda".
+    `warn`: so many seconds before the end Slurm sends SIGUSR1 to the ranks of srun, or
+    of torchrun, and the job may be requeued; a script that does not handle it dies.
 
     Errors: `UsageError` for an unknown scheduler, a launcher that it lacks, numbers and
     names that cannot be. Sources: https://slurm.schedmd.com/sbatch.html and
@@ -86,6 +92,7 @@ def job_script(
     _refuse(sizes, names, setup)
     fields = {**sizes, **names, "fresh": 1 if restarts else ""}
     fields |= _tasks(launcher, sizes, whole("gpus", gpus, least=0))
+    fields |= _warning(scheduler, launcher, warn, minutes)
     start = command(
         launcher,
         script,
@@ -97,6 +104,8 @@ def job_script(
     )
     if launcher == "torchrun":
         start = start.replace(" --rdzv-", " \\\n        --rdzv-", 1)  # a long line
+        if warn is not None:
+            start = start.replace("torchrun ", f"torchrun {_HAND_ON} \\\n        ", 1)
         start = f"{_ON_EACH_NODE[scheduler].format(**fields)} \\\n    {start}"
     lines = fill(scheduler, fields | {"start": start, "setup": "\n".join(setup)})
     text = JobScript("\n".join([*lines, ""]))
@@ -113,6 +122,22 @@ def _refuse(sizes, names, setup):
             word(name, value)
     if isinstance(setup, str) or any("\n" in line for line in setup):
         raise UsageError(f"setup is {setup!r:.60}, expected a list of lines")
+
+
+def _warning(scheduler, launcher, warn, minutes):
+    """Return the fields for a signal before the end of a job."""
+    if warn is None:
+        return dict.fromkeys(("warn", "again", "mode", "grace"), "")
+    if scheduler != "slurm" or launcher not in ("srun", "torchrun"):
+        raise UsageError(
+            f"warn reaches the ranks of srun and torchrun in a slurm job, not those of"
+            f" {launcher} in a {scheduler} job"
+        )
+    if whole("warn", warn, least=_END + 1) >= 60 * minutes:
+        raise UsageError(f"warn is {warn} seconds, but the job has {60 * minutes}")
+    # else an agent waits 30 seconds for its ranks, and the next turn empties the log
+    fields = {"grace": warn - _END if launcher == "torchrun" else ""}
+    return fields | {"warn": warn, "again": "requeue", "mode": "append"}
 
 
 def _tasks(launcher, sizes, gpus):
