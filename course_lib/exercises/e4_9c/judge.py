@@ -18,14 +18,14 @@ _TEXTS = Texts("4.9c")
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Yield a cap that a last layer fills, then one that the largest weight fits in.
+    """Yield a cap that the first bucket reaches, then one of larger buckets.
 
-    In the first one the largest weight is larger than the cap.
+    The largest weight is larger than the first one, and fits into the second.
     """
     numbers = random.Random(seed)
     for ranks in (2, 3 + seed % 3):
         narrow, wide = numbers.randint(11, 16), numbers.randint(16, 28)
-        cap = 40 * wide + 40 if ranks == 2 else 4 * wide * wide + 8 * wide
+        cap = 40 * wide + 80 if ranks == 2 else 4 * wide * wide + 8 * wide
         given = training(seed, ranks, narrow=narrow, wide=wide)
         yield Case(given | {"more": (cap,)}, ranks, expected=alone(given))
 
