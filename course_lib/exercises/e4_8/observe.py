@@ -5,7 +5,6 @@ import os
 import signal
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -20,7 +19,7 @@ from course_lib.exercises.counted_work import Work
 # the same folder is watched and the same limit set as in 8.3
 from course_lib.exercises.e8_3.observe import _Faults, _limit, _writes
 from course_lib.exercises.file_states import FolderStates, keep, restore
-from course_lib.exercises.values import plain
+from course_lib.exercises.values import number_of, plain
 
 EVERY = 3  # steps that may be done twice
 _ROOM = 2000  # bytes of a file on a full disk; the weights alone have more
@@ -81,7 +80,7 @@ class FaultyTraining(_Faults):
             self._mask = _digest(args[self._places[packet][1]] != 0)
 
     def _note_batch(self, module, args):
-        if type(module) is nn.Flatten:
+        if args and type(module) is nn.Flatten:
             self._batch = _digest(args[0])
 
     def _begin(self, optimizer, *_):
@@ -93,10 +92,11 @@ class FaultyTraining(_Faults):
         if done == self.die:
             os.kill(os.getpid(), signal.SIGKILL)
         params = [p for group in optimizer.param_groups for p in group["params"]]
-        momenta = [optimizer.state[p].get("momentum_buffer") for p in params]
+        momenta = [optimizer.state.get(p, {}).get("momentum_buffer") for p in params]
         row = {"weights": _digest(*params), "momentum": _digest(*momenta)}
         row |= {"batch": self._batch, "mask": self._mask}
-        self.steps.append(row | {"rate": plain(optimizer.param_groups[0]["lr"])})
+        rate = number_of(plain(optimizer.param_groups[0]["lr"]))
+        self.steps.append(row | {"rate": 0.0 if rate is None else rate})
 
     def _end(self, *_):
         done = len(self.steps)
@@ -135,6 +135,7 @@ def observe(rank, world_size, answer, given):
         "returned": plain(weights),
         "steps": training.steps,
         "passes": len(training.passes),
+        "saves": sorted({passes for passes, _ in writes}),
         "files": sorted({name for _, name in writes}),
         "left": not dist.is_initialized(),
     }
