@@ -73,29 +73,38 @@ def _refuse_sent(sent, step, right, where):
     """
     size = sum(grad.nbytes for grad in step.gradient.values())
     sent = sent or [[]]  # by the number of forward passes that came before
-    large = [[(n, s) for n, s in calls if s > _NOTES] for calls in sent]
-    notes = [bytes for calls in sent for _, bytes in calls if bytes <= _NOTES]
-    *before, last = [[bytes for _, bytes in calls] for calls in large]
-    count, names = sum(map(len, large)), {name for calls in large for name, _ in calls}
-    fill = {"sent": listed(map(sum, [*before, last])), "passes": len(before)}
-    fill |= {"calls": many(count, "call"), "size": size, "most": _NOTES, **where}
-    clue = {"sent": [*before, last]}
-    why = ""
-    if not count:
-        why = "nothing sent"
-    elif names != {"all_reduce"}:
-        why = "other collective"
-    elif count > 1:
-        why = "sent each time" if any(before) else "sent in pieces"
-    elif not last and not right:
-        why = "sent too early"
-    elif not size <= sum(map(sum, [*before, last])) <= size + _NOTES:
-        why = "other size"
-    if why:
-        raise _TEXTS.wrong("sent", why=why, clue=clue, **fill)
+    every = [count for calls in sent for _, count in calls]
+    least = _NOTES + 1
+    if sum(count >= size for count in every) == 1 and sum(every) < 1.5 * size:
+        least = size  # what is smaller are no parts of the gradients
+    large = [[call for call in calls if call[1] >= least] for calls in sent]
+    *before, last = [[count for _, count in calls] for calls in large]
+    if why := _why_other_sent(large, size, right, where):
+        fill = {"sent": listed(map(sum, [*before, last])), "passes": len(before)}
+        calls = many(sum(map(len, large)), "call")
+        clue = {"sent": [*before, last]}
+        fill |= {"calls": calls, "size": size}
+        raise _TEXTS.wrong("sent", why=why, clue=clue, **fill, **where)
+    notes = [count for count in every if count < least]
     if len(notes) > _CALLS or sum(notes) > _NOTES:
-        fill |= {"notes": sum(notes), "count": many(len(notes), "call")}
-        raise _TEXTS.wrong("notes", clue={"notes": notes}, **fill, few=_CALLS)
+        fill = {"notes": sum(notes), "count": many(len(notes), "call")}
+        fill |= {"most": _NOTES, "few": _CALLS}
+        raise _TEXTS.wrong("notes", clue={"notes": notes}, **fill, **where)
+
+
+def _why_other_sent(large, size, right, where):
+    """The name of the hint for large calls that are not one of all gradients."""
+    *before, last = large
+    calls = [call for after in large for call in after]
+    if not calls:
+        return "nothing sent" if where["ranks"] > 1 else ""
+    if any(name != "all_reduce" for name, _ in calls):
+        return "other collective"
+    if len(calls) > 1:
+        return "sent each time" if any(before) else "sent in pieces"
+    if not last and not right:
+        return "sent too early"
+    return "" if size <= calls[0][1] <= size + _NOTES else "other size"
 
 
 def _refuse_gradient(found, step, before, where):
@@ -257,12 +266,12 @@ def _why_other_loss(found, step, where):
 
 
 def _costs(one, most):
-    """Memory and work of a rank, which may leave out pairs without real targets."""
+    """Memory and work of a rank, which may leave out padding."""
     needed, flops = one["baseline"], one["flops"]
     return (
         ("whole batch", [max(one["passes"], default=0)], most, 0, most),
         ("late backward", [one["graphs"]], 1, 0, 1),
-        ("work", [flops], needed["all"], 0.8 * needed["real"], 1.2 * needed["all"]),
+        ("work", [flops], needed["all"], 0.5 * needed["real"], 1.2 * needed["all"]),
     )
 
 

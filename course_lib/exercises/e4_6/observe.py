@@ -63,12 +63,12 @@ def _settle(model, device):
 
 
 def _needed(module, pairs):
-    """FLOPs of a plain step: of all pairs, and of those with real targets."""
-    module, flops = copy.deepcopy(module), {}
-    real = [pair for pair in pairs if (pair[1] != PADDING).any()]
-    for name, some in (("all", pairs), ("real", real)):
+    """FLOPs of a plain step: of all pairs, and what of them real targets need."""
+    module, flops = copy.deepcopy(module), {"all": 0, "real": 0}
+    for tokens, targets in pairs:
         with Work(module) as work:
-            for pair in some:
-                loss_of(module, *pair).backward()
-        flops[name] = sum(work.flops.values())
+            loss_of(module, tokens, targets).backward()
+        count = sum(work.flops.values())
+        real = (targets != PADDING).float().mean().item()
+        flops = {"all": flops["all"] + count, "real": flops["real"] + real * count}
     return flops

@@ -1,10 +1,10 @@
 """Exercise 4.6: what ranks are given, and what one process makes of all of it."""
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import nn
@@ -15,9 +15,9 @@ from course_lib.exercises.compare import state_of
 from course_lib.gpt import GPT
 
 PADDING = -100
-_SGD = partial(torch.optim.SGD, lr=0.5, momentum=0.9)
+_SGD = functools.partial(torch.optim.SGD, lr=0.5, momentum=0.9)
 # a small `eps` would make much of rounding
-_ADAM = partial(torch.optim.Adam, lr=0.01, eps=1e-3)
+_ADAM = functools.partial(torch.optim.Adam, lr=0.01, eps=1e-3)
 # shares of real targets: each rank has one of the first, and less in later pairs
 _SHARES, _LATER = (1.0, 0.25, 0.5, 0.15, 0.8), (1.0, 0.4, 0.7, 0.9)
 
@@ -46,7 +46,7 @@ class Step:
         """Return the sum of a number over all micro-batches of all ranks."""
         return sum(getattr(part, name) for part in self.parts.values())
 
-    @property
+    @functools.cached_property
     def gradient(self) -> dict:
         """That of the mean over all real targets."""
         parts, real = list(self.parts.values()), self.total("real")
@@ -62,10 +62,12 @@ def trainings(seed: int) -> Iterator[tuple[int, dict]]:
     numbers = random.Random(seed)
     ranks = (2, 3, 5) if not seed else numbers.sample((2, 3, 4, 5), 3)
     size = numbers.randint(13, 40) if seed else 23
-    table = partial(table_model, vocabulary=size, width=numbers.choice((8, 12, 20)))
-    gpt = partial(small_gpt, width=16)
+    table = functools.partial(
+        table_model, vocabulary=size, width=numbers.choice((8, 12, 20))
+    )
+    gpt = functools.partial(small_gpt, width=16)
     same = [[(3 + number, 9)] * parts for number, parts in enumerate((3, 2))]
-    drawn = partial(_shapes, numbers)
+    drawn = functools.partial(_shapes, numbers)
     last, first = ranks[1] - 1, numbers.randrange(ranks[2])
     whole = [(first, part) for part in range(2)], [((first + 1) % ranks[2], 0)]
     for count, model, optimizer, shapes, empty in (
