@@ -22,7 +22,7 @@ SEED = 0
 EPOCHS = 3
 BATCH = 60  # samples of a step, those of all ranks together
 TRAIN, TEST = 1380, 257  # samples
-RATE, MOMENTUM = 0.05, 0.9
+RATE, MOMENTUM = 0.1, 0.9
 UNLABELLED = -100  # in place of a label
 
 

@@ -45,11 +45,13 @@ def failed(case: Case, wrong: Failed) -> str:
     if not any(frame.file == file_of(run) for stack in stacks for frame in stack):
         raise wrong
     said, *lines = str(wrong).split("\n")
-    stuck = error.kind in _GONE
+    stuck, many = error.kind in _GONE, case.world_size
     section = ("stands still" + " elsewhere" * (run != "D")) if stuck else "raises"
-    shown_wrong = told(section, case, said=said)
-    shown_wrong.lines = [*lines, *wrong.lines]
-    raise shown_wrong
+    # the name of the answer's function says nothing of the run
+    said = said.removeprefix(f"{error.head.partition(' on ')[0]} on {many} ranks: ")
+    mistake = told(section, case, said=said)
+    mistake.lines = [*lines, *wrong.lines]
+    raise mistake
 
 
 def _refuse_unfit(cures, run):
