@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.attempt import STUCK, Failed
+from course_lib.exercises.attempt import Failed
 from course_lib.exercises.compare import CLOSE, near
 from course_lib.exercises.e4_7.metrics import NAMES, measured, otherwise
 from course_lib.exercises.exercise import Case
@@ -197,7 +197,7 @@ def _judge_left(left):
 def failed(case: Case, wrong: Failed) -> str:
     """Say what unequal shares, or none, have to do with a launch that failed."""
     error, count, ranks = wrong.error, len(case.given["data"][1]), case.world_size
-    apart = error.kind in (*STUCK, "lost") or any(
+    apart = error.kind in ("stalled", "lost") or any(
         note.startswith("Collective") for note in error.notes
     )
     signs = {

@@ -10,8 +10,9 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import TensorDataset
 
 from course_lib.exercises.compare import gap, gradients_of, group, state_of
-from course_lib.exercises.counted_traffic import Traffic
+from course_lib.exercises.counted_work import Work
 from course_lib.exercises.values import plain
+from course_lib.tracing import flight_recorder
 
 # with the running mean and variance and the training flag as arguments 3 to 5
 _NORMS = (
@@ -23,16 +24,29 @@ _NORMS = (
 _DROPOUTS = (ops.aten.bernoulli_, ops.aten.bernoulli, ops.aten.native_dropout)
 
 
-class _Evaluation(Traffic):
-    """Notes how samples pass: as in training, with a graph, by which statistics."""
+class _Evaluation(Work):
+    """Notes how samples pass: as in training, with a graph, by which statistics.
+
+    `sent` is how many bytes this rank hands to collectives meanwhile. Unlike `Traffic`
+    it asks only twice, for an answer may take one sample at a time.
+    """
 
     def __init__(self, model: torch.nn.Module, statistics: list):
         super().__init__(model)
         self.statistics = statistics  # running mean and variance of rank 0
         self.training = self.graph = self.own_statistics = False
+        self.sent = -_bytes()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.sent += _bytes()
 
     def note_pass(self, packet, args):
+        passes = len(self.passes)
         super().note_pass(packet, args)
+        if len(self.passes) > passes and torch.is_grad_enabled():
+            tensors = [args[place] for place in self._places[packet]]
+            self.graph |= any(one.requires_grad for one in tensors)
         if packet in _DROPOUTS:
             self.training = True
         if packet in _NORMS and len(args[0]):
@@ -42,8 +56,10 @@ class _Evaluation(Traffic):
                 for found, right in zip(args[3:5], self.statistics)
             )
 
-    def note_training(self, weight, samples):
-        self.graph |= weight.requires_grad or samples.requires_grad
+
+def _bytes():
+    calls = flight_recorder.read_calls(flight_recorder.entries())
+    return sum(call.bytes for call in calls)
 
 
 def observe(rank, world_size, answer, given):
@@ -67,7 +83,7 @@ def observe(rank, world_size, answer, given):
             "training": work.training,
             "graph": work.graph,
             "own statistics": work.own_statistics,
-            "bytes": sum(size for calls in work.sent for _, size in calls),
+            "bytes": work.sent,
             "left": _changes(before, model, state),
         }
 
