@@ -11,6 +11,7 @@ from course_lib.scenes.overlap_steps import PlayedStep, read_step
 from course_lib.scenes.overlap_words import (
     NAME,
     alt,
+    named,
     result,
     short_name,
     source,
@@ -26,8 +27,8 @@ _LEFT, _RIGHT, _TOP = 84, 10, 26
 _COMPUTE, _BUCKET, _LANE = 18, 30, 16  # heights of rows
 _PIN, _GAP = 7, 12  # between compute and buckets, buckets and what is sent
 _LANES = 3  # what overlaps more than that shares the last one
-_RUNS = 4
-_BARS, _STOPS, _PARTS = 60, 40, (1, 2, 4)
+_RUNS = 3
+_BARS, _STOPS, _PARTS = 60, 40, (1, 2, 4, 8)
 _ALL = 80  # gradients of all runs
 _CROWD = 12  # lines from buckets, more of which would be a thicket
 
@@ -45,7 +46,7 @@ def overlap(runs, *, step: int | None = None) -> Scene:
     none or several answers, nothing is drawn, and a note says why.
 
     Errors: `UsageError` where there is no event, for marks of another clock, for more
-    than 40 gradients in a step, 80 in all, or 4 runs.
+    than 40 gradients in a step, 80 in all, or 3 runs.
     """
     runs = runs if isinstance(runs, Mapping) else {"": runs}
     if not 0 < len(runs) <= _RUNS:
@@ -70,7 +71,7 @@ def _scene(steps, part):
     """With a part of all stops and bars; if that is small, nothing falls either."""
     rows, y = [], float(_TOP)
     for place, (name, step) in enumerate(steps.items()):
-        falls, lanes = part < _PARTS[-1], _lanes(step.sent)
+        falls, lanes = part < 4, _lanes(step.sent)
         rows.append(_Band(cut(name, NAME), place, step, y, lanes, falls))
         y = rows[-1].bottom + 12
     computed = {name: Trace(step.compute, "") for name, step in steps.items()}
@@ -110,6 +111,11 @@ class _Band(NamedTuple):
     top: float
     lanes: list
     falls: bool
+
+    @property
+    def says(self):
+        """Return what stands before each tip, if there is room for it."""
+        return named(self.name) if self.falls else ""
 
     @property
     def compute(self):
@@ -159,7 +165,7 @@ def _lanes(sent):
 
 def _scaled(rows):
     """From just before the first event of all runs to just after their last."""
-    times = [time for row in rows for time in row.step.times]
+    times = [time for row in rows for time in row.step.times] or [0.0]
     first, last = min(times), max(times)
     factor, unit = unit_of(last - first or 1e-6)
     length = (last - first or 1e-6) * factor
@@ -214,7 +220,7 @@ def _computed(row, bars, scale):
         looks = f"timed event {class_name(bar.role)}"
         where = x, row.compute, wide, _COMPUTE
         text = bar.role if bar.role in what else ""
-        yield Item(f"{row.place} bar {number}", *where, looks, text, tip)
+        yield Item(f"{row.place} bar {number}", *where, looks, text, row.says + tip)
 
 
 def _cover(rows, time, scale) -> Iterator[Item]:
@@ -263,7 +269,7 @@ def _bucket(row, bucket, now, scale):
     looks = "timed line faded" if crowded else "timed line"
     if now >= it.start:
         late = duration(max(0.0, it.start - step.ready[inside[-1]].time))
-        tip = f"bucket {bucket} leaves {late} after its last gradient"
+        tip = f"{row.says}bucket {bucket} leaves {late} after its last gradient"
         yield Item(name, *where, looks, "", tip if row.falls else "")
     elif row.falls:  # from the beginning, so that it lies below bars
         yield Item(name, *where, f"{looks} gone")
@@ -276,7 +282,7 @@ def _gradient(row, number, now, scale):
     if now >= it.time:
         pin = it.time * scale.factor, row.compute + _COMPUTE, 0
         high = _PIN if bucket else _PIN + _BUCKET
-        what = f"{short_name(it.name)}, {size(it.bytes)}"
+        what = f"{row.says}{short_name(it.name)}, {size(it.bytes)}"
         if not bucket:
             what += f", in no known all-reduce: {step.why[number]}"
         looks = "timed event gradients"
@@ -297,8 +303,10 @@ def _share(row, number, scale, what):
     x, wide = scale.span(step.ready[number].time, step.until(number))
     where = x, row.bucket + _BUCKET - high, wide, high
     text = str(bucket) if number == inside[-1] else ""
-    tip = f"{what} comes: bucket {bucket} holds {inside.index(number) + 1} of"
-    tip += f" {many(len(inside), 'gradient')}, {size(held)} of {size(whole)}"
+    tip = f"{what}, in bucket {bucket}"
+    if row.falls:
+        tip = f"{what} comes: bucket {bucket} holds {inside.index(number) + 1} of"
+        tip += f" {many(len(inside), 'gradient')}, {size(held)} of {size(whole)}"
     name = f"{row.place} gradient {number}"
     return Item(name, *where, "timed event gradients", text, tip)
 
@@ -312,11 +320,12 @@ def _sending(row, index, now, scale):
     looks, y = ("", row.lane(index)) if come else (" gone", row.bucket)
     if it.entry - it.start > scale.axis.length / scale.factor / 1000:
         x, wide = scale.span(it.start, it.entry)
-        tip = f"{it.title} waits for another rank" if come else ""
+        tip = f"{row.says}{it.title} " if row.falls else ""
+        tip = f"{tip}waits for another rank" if come else ""
         where = x, y, wide, _LANE
         yield Item(f"{name} wait", *where, f"timed event wait{looks}", "", tip)
     x, wide = scale.span(it.entry, it.stop)
-    tip = f"{it.title}, {size(it.bytes)}{_contents(row.step, it)}"
+    tip = f"{row.says}{it.title}, {size(it.bytes)}{_contents(row.step, it)}"
     texts = (size(it.bytes) if it.bytes else it.title, tip) if come else ("", "")
     looks = f"timed event communicate{looks}"
     yield Item(name, x, y, wide, _LANE, looks, *texts)
@@ -337,7 +346,8 @@ def _after(row, now, scale):
     x, wide = scale.span(start, start + after)
     where = x, row.compute - 3, wide, row.bottom - row.compute + 4
     told = f"{duration(after)} after the last gradient"
-    tip = f"no backward is left to hide what is sent here, until {told}"
+    tip = f"{row.says}after the last gradient nothing hides what is sent, for"
+    tip += f" {duration(after)}"
     yield Item(f"{row.place} finish", *where, "timed box", "", tip)
     if now >= start + after:
         at = WIDTH - _RIGHT, row.top + 7

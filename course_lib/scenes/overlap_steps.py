@@ -61,7 +61,8 @@ class PlayedStep(NamedTuple):
     `ready` are gradients in the order in which they came, `buckets` their numbers by
     the number of the all-reduce that carried them, `why` says by the number of a
     gradient why its all-reduce is not known. `traffic` and `hidden` are the seconds in
-    which something is under way, and in which backward computes meanwhile.
+    which something is under way, and in which backward computes meanwhile, until the
+    last gradient is there.
     """
 
     which: str
@@ -139,11 +140,24 @@ def read_step(name: str, given, step: int | None) -> PlayedStep:
     sent = list(_travels(own, zero))
     compute = tuple(_earlier(event, zero) for event in own if event.kind == "compute")
     buckets, why = _buckets(ready, sent)
-    them = Trace(tuple(e for e in own if e.is_traffic or _backward(e)), part.source)
-    traffic = Trace(tuple(e for e in own if e.is_traffic), part.source)
-    shares = traffic.time(rank, "communicate", "wait"), them.overlap(rank)
+    shares = _shares(own, zero + ready[-1].time if ready else math.inf)
     source = part.source
     return PlayedStep(which, source, compute, sent, ready, buckets, why, *shares)
+
+
+def _shares(own, last):
+    """Return the seconds of communication, and of these under backward until `last`.
+
+    Behind the last gradient, DDP's backward only puts averages into gradients.
+    """
+    rank, traffic = own[0].rank, [event for event in own if event.is_traffic]
+    back = [
+        Event(rank, "compute", event.name, event.start, min(event.stop, last))
+        for event in own
+        if _backward(event) and event.start < last
+    ]
+    whole = Trace((*traffic, *back), "")
+    return whole.time(rank, "communicate", "wait"), whole.overlap(rank)
 
 
 def _backward(event):
