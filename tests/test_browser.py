@@ -99,8 +99,14 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     assert "site-packages" not in text
 
 
+_SLIDER = """import course_lib as cl
+def show(billions=1.5):
+    cl.plot_bars({"step": billions}, ylabel="s", title=f"{billions:g} billion parameters")
+cl.explore(show, units={"billions": "of parameters"}, billions=(0.5, 10.0, 0.5))"""
+
+
 def test_sliders_change_the_figure(page):
-    cell = run(page, "def advise(", "cl.explore(show")
+    cell = new_cell(page, _SLIDER)
     cell.locator("img[alt*='1.5 billion parameters']").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
