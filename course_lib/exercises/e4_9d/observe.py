@@ -50,18 +50,10 @@ class _Training:
 
     def step(self, step):
         """Take a step, and return what it did."""
-        *quiet, loud = step["batches"]
-        parts, swallowed = len(step["batches"]), False
         self.watch.clear()
-        if step["trouble"]:
-            self.optimizer.zero_grad()
-            swallowed = self._trouble(loud)
-        self.optimizer.zero_grad()
-        for batch in quiet:
-            with self.model.no_sync():
-                self._pass(batch, parts)
-        self._pass(loud, parts)
         with self.watch:
+            swallowed = step["trouble"] and self._trouble(step["batches"][-1])
+            self._accumulate(step["batches"])
             self.model.finish()
         gradients = gradients_of(self.module)
         self.optimizer.step()
@@ -75,8 +67,16 @@ class _Training:
             "weights": plain(state_of(self.module)),
         }
 
+    def _accumulate(self, batches):
+        self.optimizer.zero_grad()
+        for batch in batches[:-1]:
+            with self.model.no_sync():
+                self._pass(batch, len(batches))
+        self._pass(batches[-1], len(batches))
+
     def _trouble(self, batch):
         """Let something raise within no_sync; return if nothing of it comes out."""
+        self.optimizer.zero_grad()
         try:
             with self.model.no_sync():
                 self._pass(batch, 1)

@@ -13,7 +13,7 @@ _ENDS = ("wait", "get_future", "is_completed")  # ways to learn that a call has 
 
 
 class Watch(TorchDispatchMode):
-    """Notes in blocks what a rank hands to collectives, and when.
+    """Notes in a block what a rank hands to collectives, and when.
 
     `sent` has name and bytes of each call. `passes` has for each forward and backward
     the names of the parameters in the order of their gradients, how many calls there
@@ -46,10 +46,9 @@ class Watch(TorchDispatchMode):
 
     @contextlib.contextmanager
     def one_pass(self):
-        """Watch a forward and a backward."""
+        """Note a forward and a backward, in a block that is watched."""
         self._pass = {"there": [], "calls": [], "waits": []}
-        with self:
-            yield
+        yield
         self._pass["calls"].append(len(self.sent))
         self.passes.append(self._pass)
         self._pass = None
@@ -71,7 +70,8 @@ class Watch(TorchDispatchMode):
         def noting(work, *args, **kwargs):
             caller = sys._getframe(1).f_globals.get("__name__", "")
             self._ended.append(work)  # keeps it, so that another has another id
-            if self._pass and name == "wait" and not caller.startswith("torch."):
+            own = not caller.startswith("torch.distributed")  # not all_reduce's
+            if self._pass and name == "wait" and own:
                 self._pass["waits"].append("wait")
             return method(work, *args, **kwargs)
 
