@@ -7,6 +7,7 @@ Launchers start that of 08 here, each once.
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 from course_lib.data import digits
 from tests import lacks, ports
 from tests.commands import Python
-from tests.leftovers import Leftovers, becomes
+from tests.leftovers import Leftovers, becomes, below
 
 FOLDER = Path(__file__).parent.parent / "notebooks" / "scripts"
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
@@ -167,12 +168,13 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 def ddp(monkeypatch):
     """The script as a module, in a process that no launcher has started."""
     monkeypatch.syspath_prepend(FOLDER)
-    threads = torch.get_num_threads()
+    threads, handler = torch.get_num_threads(), signal.getsignal(signal.SIGUSR1)
     with mock.patch.dict(os.environ):  # which it changes
         for name in (*RANKS, "MASTER_ADDR"):
             os.environ.pop(name, None)
         yield importlib.import_module("ddp")
     torch.set_num_threads(threads)
+    signal.signal(signal.SIGUSR1, handler)
 
 
 @pytest.fixture
@@ -411,6 +413,247 @@ def test_a_checkpoint_of_other_data_is_refused(alone):
     alone()
     with pytest.raises(SystemExit, match="made with another seed: 0"):
         alone("--seed=1")
+
+
+# --- a signal before the time is over
+
+# "take_step:1:2": rank 1 gets the signal when it calls this for the second time
+SIGNALLED = f"""{PRELUDE}
+import ddp, os, signal
+def hook(name, rank, call):
+    plain, calls = getattr(ddp, name), []
+    def hooked(*arguments, **options):
+        calls.append(name)
+        if (ddp.who()[0], len(calls)) == (rank, call):
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return plain(*arguments, **options)
+    setattr(ddp, name, hooked)
+for name, rank, call in (place.split(":") for place in sys.argv[1].split()):
+    hook(name, int(rank), int(call))
+ddp.main(sys.argv[2:])
+"""
+TWO_EPOCHS = ("--data-size=300", "--epochs=2", "--every=2", *DRAWS)
+ENDLESS = (*TWO_EPOCHS, "--epochs=1000000")
+HANDLED = "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+
+
+def steps(log):
+    """The numbers of the steps in a file of losses, where it is there."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [json.loads(line)["step"] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The weights of two epochs without a stop, by the number of ranks."""
+    folder, found = tmp_path_factory.mktemp("whole"), {}
+    for ranks in (1, 2):
+        path = folder / f"{ranks}.pt"
+        spawn = [f"--spawn={ranks}"] if ranks > 1 else []
+        run(DDP, *TWO_EPOCHS, f"--checkpoint={path}", *spawn)
+        found[ranks] = weights(path)
+    return found
+
+
+@pytest.fixture
+def slurm_job(tmp_path):
+    """Variables of a job of Slurm, and a function: what its scontrol was told."""
+    calls, folder = tmp_path / "calls", tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "scontrol"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexit ${{REFUSES:-0}}\n')
+    program.chmod(0o755)
+    variables = {"SLURM_JOB_ID": "7", "PATH": f"{folder}:{os.environ['PATH']}"}
+    return variables, lambda: calls.read_text() if calls.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "places", "last"),
+    [
+        pytest.param(1, "take_step:0:2", 2, id="one process"),
+        pytest.param(2, "take_step:1:2", 2, id="one rank of two"),
+        pytest.param(2, "take_step:1:2 take_step:0:3", 2, id="at different steps"),
+        pytest.param(2, "take_step:0:3 report:1:3", 3, id="at one step"),
+        pytest.param(2, "take_step:0:3 report:0:3 save:0:2", 3, id="again and again"),
+        pytest.param(2, "write:0:1", 3, id="in the save of step 2"),
+        pytest.param(2, "settle:1:1", 1, id="before the first step"),
+    ],
+)
+def test_a_signal_stops_all_ranks_after_one_step_and_changes_no_weight(
+    tmp_path, whole, ranks, places, last
+):
+    path, log = tmp_path / "checkpoint.pt", tmp_path / "losses.jsonl"
+    options = [*TWO_EPOCHS, f"--checkpoint={path}", f"--losses={log}"]
+    options += [f"--spawn={ranks}"] if ranks > 1 else []
+    told = f"stopped by USR1 after step {last}: start again to go on\n"
+    assert run(SIGNALLED, places, *options) == told
+    assert torch.load(path)["step"] == last == len(steps(log))
+    run(DDP, *options)
+    assert steps(log) == [*range(1, 11)]
+    assert torch.equal(weights(path), whole[ranks])
+
+
+@pytest.mark.parametrize("place", ["take_step:1:10", "evaluate:1:1", "settle:0:1"])
+def test_a_signal_that_comes_with_the_last_step_or_later_stops_nothing(
+    tmp_path, whole, slurm_job, place
+):
+    (variables, calls), path = slurm_job, tmp_path / "checkpoint.pt"
+    options = (*TWO_EPOCHS, f"--checkpoint={path}", "--spawn=2", "--requeue")
+    if place == "settle:0:1":  # all is done when it begins
+        run(DDP, *options)
+    printed = run(SIGNALLED, place, *options, **variables)
+    assert "step 10: " in printed and "stopped" not in printed and not calls()
+    assert torch.equal(weights(path), whole[2])
+
+
+def test_when_all_is_done_a_signal_is_ignored(alone):
+    alone()
+    # as Python ends, it would give up a handler of its own, and the rank would die
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+
+
+def test_without_a_checkpoint_a_signal_changes_nothing():
+    assert "step 5: " in run(SIGNALLED, "take_step:1:2", *SHORT, "--spawn=2")
+
+
+@pytest.mark.parametrize(
+    ("option", "more", "told"),
+    [
+        (["--requeue"], {}, "requeue 7\n"),
+        # the first of its tasks may have the number of the whole array
+        (
+            ["--requeue"],
+            {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"},
+            "requeue 7_2\n",
+        ),
+        ([], {}, ""),
+        (["--requeue"], {"SLURM_JOB_ID": None}, ""),
+    ],
+)
+def test_rank_0_puts_a_job_of_slurm_into_the_queue_if_asked(
+    tmp_path, slurm_job, option, more, told
+):
+    variables, calls = slurm_job
+    given = {k: v for k, v in (variables | more).items() if v is not None}
+    options = (*TWO_EPOCHS, f"--checkpoint={tmp_path / 'a.pt'}", "--spawn=2", *option)
+    printed = run(SIGNALLED, "take_step:1:2", *options, **given)
+    assert "after step 2: start again" in printed and calls() == told
+
+
+def test_a_job_that_slurm_does_not_take_back_has_failed(tmp_path, slurm_job):
+    (variables, calls), path = slurm_job, tmp_path / "checkpoint.pt"
+    options = (*TWO_EPOCHS, f"--checkpoint={path}", "--requeue")
+    process = start(SIGNALLED, "take_step:0:2", *options, **variables, REFUSES="1")
+    printed, errors = process.communicate(timeout=300)
+    assert process.poll() == 1 and "['scontrol', 'requeue', '7']" in errors
+    assert calls() == "requeue 7\n" and torch.load(path)["step"] == 2
+
+
+def test_a_signal_stops_a_run_only_once_it_is_saved(tmp_path, whole, slurm_job):
+    (variables, calls), path = slurm_job, tmp_path / "checkpoint.pt"
+    options = (*TWO_EPOCHS, f"--checkpoint={path}", "--requeue", "--every=100")
+    Path(f"{path}.part").symlink_to("/dev/full")  # the first save goes there
+    printed = run(SIGNALLED, "take_step:0:3", *options, **variables).splitlines()
+    assert printed[0].startswith("step 3: not saved, the file before stays: ")
+    assert printed[1:] == ["stopped by USR1 after step 4: start again to go on"]
+    assert calls() == "requeue 7\n"
+    run(DDP, *options)
+    assert torch.equal(weights(path), whole[1])
+
+
+def test_a_job_that_can_save_nothing_goes_on_and_is_not_put_into_the_queue(
+    tmp_path, slurm_job
+):
+    variables, calls = slurm_job
+    options = (*SHORT, f"--checkpoint={tmp_path}/none/a.pt", "--requeue", "--spawn=2")
+    printed = run(SIGNALLED, "take_step:1:3", *options, **variables)
+    # step 2 as ever; then after each
+    assert [line[:17] for line in printed.splitlines()[:-1]] == [
+        f"step {step}: not saved" for step in (2, 3, 4, 5)
+    ]
+    assert "step 5: " in printed.splitlines()[-1] and not calls()
+
+
+def stopped(process, log, path):
+    """What a process printed that got the signal after some steps, and the last one."""
+    assert becomes(lambda: len(steps(log)) > 2)
+    process.send_signal(signal.SIGUSR1)
+    printed = process.communicate(timeout=300)[0]
+    last = steps(log)[-1]
+    assert f"stopped by USR1 after step {last}: start again to go on" in printed
+    assert torch.load(path)["step"] == last
+    return printed, last
+
+
+def test_ranks_that_variables_tell_who_they_are_stop_when_one_gets_the_signal(tmp_path):
+    path, log = tmp_path / "checkpoint.pt", tmp_path / "losses.jsonl"
+    options = (DDP, *ENDLESS, f"--checkpoint={path}", f"--losses={log}")
+    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free())}
+    one, other = (
+        start(*options, **dict(zip(RANKS, (rank, rank, "2", "2"))) | port)
+        for rank in "01"
+    )
+    try:
+        assert becomes(lambda: len(steps(log)) > 2)
+        other.send_signal(signal.SIGUSR1)
+        told = f"stopped by USR1 after step {torch.load(path)['step']}"
+        assert told in finish(one) and finish(other) == ""
+    finally:
+        for process in (one, other):
+            process.kill()
+
+
+def test_ranks_that_spawn_starts_get_the_signal_also_while_they_import(tmp_path):
+    path, log = tmp_path / "checkpoint.pt", tmp_path / "losses.jsonl"
+    options = (*ENDLESS, f"--checkpoint={path}", f"--losses={log}", "--spawn=2")
+    process = launch(sys.executable, SCRIPT, *options, folder=tmp_path)
+
+    def ranks():
+        names = [" ".join(one.cmdline()) for one in below(process.pid)]
+        return [name for name in names if "spawn_main" in name]
+
+    try:
+        assert becomes(lambda: len(ranks()) == 2)
+        process.send_signal(signal.SIGUSR1)
+        assert "stopped by USR1 after step " in ended(process)
+    finally:
+        process.kill()
+    assert torch.load(path)["step"] == steps(log)[-1]
+
+
+def test_torchrun_hands_the_signal_on_if_asked_and_ends_with_status_1(
+    tmp_path, slurm_job
+):
+    (variables, calls), path = slurm_job, tmp_path / "checkpoint.pt"
+    log = tmp_path / "losses.jsonl"
+    command = [*TORCHRUN, "--standalone", "--nproc-per-node=2", HANDLED, SCRIPT]
+    command += [f"--checkpoint={path}", f"--losses={log}", "--requeue", *ENDLESS]
+    agent = launch(*command, folder=tmp_path, **variables)
+    try:
+        printed, last = stopped(agent, log, path)
+    finally:
+        agent.kill()
+    assert "closing signal SIGUSR1" in printed and "forcefully" not in printed
+    assert agent.returncode == 1 and calls() == "requeue 7\n"
+    assert f"goes on after step {last} (" in run(DDP, *SHORT, f"--checkpoint={path}")
+
+
+def test_torchrun_kills_ranks_that_save_for_longer_than_it_waits(tmp_path):
+    path, log = tmp_path / "checkpoint.pt", tmp_path / "losses.jsonl"
+    run(DDP, *SHORT, f"--checkpoint={path}")
+    os.mkfifo(f"{path}.part")  # nobody reads, so the next save does not end
+    command = [*TORCHRUN, "--standalone", "--nproc-per-node=2", HANDLED, SCRIPT]
+    command += [*ENDLESS, f"--checkpoint={path}", f"--losses={log}"]
+    wait = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "1"}
+    agent = launch(*command, folder=tmp_path, **wait)
+    try:
+        assert becomes(lambda: steps(log) == [6])
+        agent.send_signal(signal.SIGUSR1)
+        printed = agent.communicate(timeout=300)[0]
+    finally:
+        agent.kill()
+    assert "forcefully exiting" in printed
+    assert agent.returncode == 1 and torch.load(path)["step"] == 5
 
 
 FOUND = {  # rank, local rank, world size, local world size
