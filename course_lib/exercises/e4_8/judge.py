@@ -18,6 +18,8 @@ _SPARE = 4  # passes that are no steps, such as two before the first one
 _KILLS = ("SIGKILL", "SIGXFSZ")
 # what a write raises where no room is left; of DCP it ends no `except Exception`
 _FULL = ("OSError", "RuntimeError", "CheckpointException")
+# in the hint about a rank that waits for nobody, and still does not end
+_BUSY = ("busy", "too long", "a thread")
 # what a restart raises: words of it, and the name of the hint
 _RAISED = {
     "left over": ("FileExistsError", "Directory not empty"),
@@ -198,7 +200,8 @@ def failed(case: Case, wrong: Failed) -> str:
     )
     why, full = next(raised, ""), "full" in faults
     loads = any("load" in line for line in wrong.lines)
-    if error.kind in (*STUCK, "lost") or full and error.kind == "killed":
+    busy = any(words in wrong.hint for words in _BUSY)
+    if error.kind in (*STUCK, "lost") and not busy or full and error.kind == "killed":
         why = "full and waiting" if full else "other steps"
     elif error.kind == "CheckpointException" and loads:
         why = "half written"
@@ -206,7 +209,7 @@ def failed(case: Case, wrong: Failed) -> str:
         why = "full"
     elif why == "file missing" and "first" in case.expected:
         why = "no file"
-    elif not why and "alone" in case.expected and "first" not in case.expected:
+    elif not why and "alone" in case.expected and error.rank == 2:
         why = "new rank"
     if "->" in said.partition("\n")[0] and case.world_size > 1:  # a name that is moved
         why = "one file"

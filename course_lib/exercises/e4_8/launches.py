@@ -14,7 +14,7 @@ from course_lib.exercises.e4_8.observe import EVERY, FaultyTraining, network
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.file_states import kept
 
-_MOMENTS = 8  # of a save, each before another launch
+_MOMENTS = 6  # of a save, each before another launch
 _BATCH = 64  # samples of a step, all ranks together
 _FULL = EVERY + 1, 2 * EVERY  # after these steps the disk is full; one save is due
 
