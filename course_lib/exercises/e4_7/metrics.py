@@ -5,7 +5,6 @@ import math
 import torch
 from torch.nn.functional import cross_entropy
 
-NAMES = ("loss", "accuracy", "recall")
 _CLASSES = 10
 
 
@@ -37,7 +36,7 @@ def otherwise(logits: torch.Tensor, labels: torch.Tensor, ranks: int) -> list:
         )
     )
     return [
-        ("percent", {name: 100 * right[name] for name in NAMES[1:]}),
+        ("percent", {name: 100 * right[name] for name in ("accuracy", "recall")}),
         ("sum", {"loss": right["loss"] * len(labels)}),
         *((way, {"recall": number}) for way, number in _recalls(logits, labels)),
         ("twice", measured(logits[dealt], labels[dealt])),
@@ -49,8 +48,8 @@ def otherwise(logits: torch.Tensor, labels: torch.Tensor, ranks: int) -> list:
 def _of_ranks(logits, labels, parts):
     """The mean of what ranks measure by themselves, and the sum of it."""
     own = [measured(logits[part], labels[part]) for part in parts]
-    total = {name: sum(one[name] for one in own) for name in NAMES}
-    return {name: total[name] / len(parts) for name in NAMES}, total
+    total = {name: sum(one[name] for one in own) for name in own[0]}
+    return {name: number / len(parts) for name, number in total.items()}, total
 
 
 def _recalls(logits, labels):
