@@ -14,7 +14,7 @@ from course_lib.exercises.e4_10.verdicts import (
     judge_dropout,
     judge_stop,
     judge_weights,
-    told,
+    run_wrong,
 )
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
@@ -23,6 +23,14 @@ from course_lib.exercises.values import shown
 __all__ = ["cases", "failed", "judge"]
 
 _TEXTS = Texts("4.10")
+# where to look for the cause of a run that is mended
+_ABOUT = {
+    "A": "cause A",
+    "B": "cause B",
+    "C": "cause C",
+    "D": "cause D",
+    "E": "cause E",
+}
 _GONE = (*STUCK, "lost", "left")  # kinds of launches in which ranks waited in vain
 
 
@@ -32,7 +40,7 @@ def judge(case: Case, seen) -> str:
     for one in seen:
         _refuse_unfit(one["returned"], run)
         if not one["ran"]:
-            raise told("refused", case, said=one.get("refused", ""))
+            raise run_wrong("refused", case, said=one.get("refused", ""))
     _JUDGES[run](case, seen)
     _refuse_causes(case, entries(seen[0]["returned"], run))
     return run
@@ -46,10 +54,11 @@ def failed(case: Case, wrong: Failed) -> str:
         raise wrong
     said, *lines = str(wrong).split("\n")
     stuck, many = error.kind in _GONE, case.world_size
-    section = ("stands still" + " elsewhere" * (run != "D")) if stuck else "raises"
+    still = "stands still" if run == "D" else "stands still elsewhere"
+    section = still if stuck else "raises"
     # the name of the answer's function says nothing of the run
     said = said.removeprefix(f"{error.head.partition(' on ')[0]} on {many} ranks: ")
-    mistake = told(section, case, said=said)
+    mistake = run_wrong(section, case, said=said)
     mistake.lines = [*lines, *wrong.lines]
     raise mistake
 
@@ -70,9 +79,11 @@ def _refuse_causes(case, entries):
     for cause in named:
         if cause not in FAULTS[run]:
             clue = {"cause": cause}
-            raise told("cause", case, clue=clue, why=f"cause {run}", named=f'"{cause}"')
+            raise run_wrong(
+                "cause", case, clue=clue, why=_ABOUT[run], named=shown(cause)
+            )
     if len(named) < len(FAULTS[run]):
-        raise told("causes missing", case, count=len(named))
+        raise run_wrong("causes missing", case, count=len(named))
 
 
 _JUDGES = {

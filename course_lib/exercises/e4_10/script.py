@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from course_lib.exercises import folders
 from course_lib.exercises.compare import CLOSE, gap
 from course_lib.exercises.e4_10.reference import mean
-from course_lib.exercises.e4_10.verdicts import refuse_drift, states_of, told
+from course_lib.exercises.e4_10.verdicts import refuse_drift, run_wrong, states_of
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.values import number_of, shown
 
@@ -21,11 +21,11 @@ def judge_script(case: Case, seen) -> None:
         text = folders.texts("4.10")["symptoms"][name].replace("\n", " ")
         fill = {"count": 4 - len(symptoms), "symptom": text.format(**fill)}
         clue = {"left": list(symptoms)}
-        raise told("left", case, why=_why(case, seen, name), clue=clue, **fill)
+        raise run_wrong("left", case, why=_why(case, seen, name), clue=clue, **fill)
     refuse_drift(case, states)
     off = gap(states[0], case.expected["weights"])
     if off > CLOSE:
-        raise told("weights E", case, off=off, close=CLOSE)
+        raise run_wrong("weights E", case, off=off, close=CLOSE)
     _refuse_test(case, seen)
 
 
@@ -105,9 +105,9 @@ def _refuse_test(case, seen):
         # a sample between two classes may fall on either side
         if number is None or abs(number - right) > 1:
             fill = {"found": shown(found), "right": right, "test": test}
-            raise told("right", case, **fill)
+            raise run_wrong("right", case, **fill)
     most = -(-test // ranks) * constants["EPOCHS"]
     for rank, one in enumerate(seen):
         if one["tested"] > most:
             fill = {"rank": rank, "found": one["tested"], "right": most}
-            raise told("not shared", case, epochs=constants["EPOCHS"], **fill)
+            raise run_wrong("not shared", case, epochs=constants["EPOCHS"], **fill)

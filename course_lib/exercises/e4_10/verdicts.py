@@ -10,14 +10,14 @@ from course_lib.exercises.e4_10 import reference
 from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import number_of, shown
-from course_lib.text import listed, short
+from course_lib.text import listed, many, short
 
 _TEXTS = Texts("4.10")
 _ALIKE = 0.8  # share of places in which two masks of one chance in two never agree
 _SHARE = 0.25  # a mask has at least as many zeros, and as many others
 
 
-def told(section: str, case: Case, **fill) -> Wrong:
+def run_wrong(section: str, case: Case, **fill) -> Wrong:
     """Return the `Wrong` of a section, filled in with the run and its ranks."""
     where = {"run": case.given["run"], "ranks": case.world_size}
     return _TEXTS.wrong(section, **where, **fill)
@@ -33,10 +33,10 @@ def judge_weights(case: Case, seen) -> None:
     free = case.expected.get("free")
     if free and gap(states[0], free) <= CLOSE:
         longest = case.given["arguments"][-1]
-        raise told("not clipped", case, longest=longest)
+        raise run_wrong("not clipped", case, longest=longest)
     clue = {"apart": apart(states[0], case.expected["weights"])}
-    section = f"weights {case.given['run']}"
-    raise told(section, case, clue=clue, off=off, close=CLOSE)
+    section = "weights A" if case.given["run"] == "A" else "weights C"
+    raise run_wrong(section, case, clue=clue, off=off, close=CLOSE)
 
 
 def _is_of_its_own(case, one, state):
@@ -64,10 +64,10 @@ def _refuse_other(case, rank, result, right):
     if "other" in result or not isinstance(found, dict):
         expected = listed(parts)
         fill = {"rank": rank, "found": shown(found), "expected": expected}
-        raise told("other values", case, **fill)
+        raise run_wrong("other values", case, **fill)
     if _shapes(found) != _shapes(right):
         fill = {"rank": rank, "found": short(found), "expected": short(right)}
-        raise told("other names", case, **fill)
+        raise run_wrong("other names", case, **fill)
 
 
 def _shapes(state):
@@ -83,7 +83,7 @@ def refuse_drift(case: Case, states: list[dict]) -> None:
         name = max(offs, key=offs.get)
         if offs[name] > CLOSE:
             section = "drift" if case.given["run"] == "A" else "drift elsewhere"
-            raise told(section, case, name=name, rank=rank, off=offs[name])
+            raise run_wrong(section, case, name=name, rank=rank, off=offs[name])
 
 
 def judge_dropout(case: Case, seen) -> None:
@@ -98,18 +98,18 @@ def judge_dropout(case: Case, seen) -> None:
             mask = own[step] if isinstance(own, list) and step < len(own) else None
             if not _is_mask(mask, share):
                 fill = {"step": step + 1, "rank": rank, "found": shown(mask)}
-                raise told("masks", case, **fill)
+                raise run_wrong("masks", case, **fill)
     _refuse_alike(case, masks)
     for rank, one in enumerate(seen):
         again = one["results"][-1]["masks"]
         if not _same(masks[rank], again):
             seed = case.given["arguments"][1]
-            raise told("other draws", case, seed=seed, rank=rank)
+            raise run_wrong("other draws", case, seed=seed, rank=rank)
     refuse_drift(case, states)
     right = reference.masked(start, batches, masks) if _fits(start) else {}
     off = gap(states[0], right)
     if off > CLOSE:
-        raise told("weights B", case, off=off, close=CLOSE)
+        raise run_wrong("weights B", case, off=off, close=CLOSE)
 
 
 def _fits(start):
@@ -145,12 +145,12 @@ def _refuse_alike(case, masks):
             if share > _ALIKE:
                 fill = {"first": first, "second": second, "share": share, "seed": seed}
                 clue = {"alike": (first, second)}
-                raise told("same masks", case, clue=clue, step=step + 1, **fill)
+                raise run_wrong("same masks", case, clue=clue, step=step + 1, **fill)
     for rank, own in enumerate(masks):
         for (first, one), (second, two) in combinations(enumerate(own, start=1), 2):
             if (one == two).float().mean().item() > _ALIKE:
                 fill = {"rank": rank, "first": first, "second": second}
-                raise told("same steps", case, **fill)
+                raise run_wrong("same steps", case, **fill)
 
 
 def judge_stop(case: Case, seen) -> None:
@@ -159,12 +159,13 @@ def judge_stop(case: Case, seen) -> None:
     steps = [number_of(one["results"][0]["steps"]) for one in seen]
     ends = listed(shown(one["results"][0]["steps"]) for one in seen)
     if len(set(steps)) > 1 or None in steps:
-        raise told("steps apart", case, steps=ends, right=right)
+        raise run_wrong("steps apart", case, steps=ends, right=right)
     if steps[0] != right:
         ways = case.expected["others"].items()
         why = next((way for way, end in ways if end == steps[0] != right), "steps")
-        raise told("steps", case, why=why, steps=int(steps[0]), right=right)
+        ended = many(int(steps[0]), "step")
+        raise run_wrong("steps", case, why=why, steps=ended, right=right)
     refuse_drift(case, states)
     off = gap(states[0], case.expected["weights"])
     if off > CLOSE:
-        raise told("weights D", case, off=off, close=CLOSE)
+        raise run_wrong("weights D", case, off=off, close=CLOSE)
