@@ -230,13 +230,13 @@ def _refuse_weights(weights, expected, where):
 def _refuse_loss(returned, step, where):
     """Refuse all but the mean of the losses of all real targets, as a float."""
     right = step.total("loss") / step.total("real")
-    fill = {"returned": shown(returned), "expected": f"{right:.4f}", **where}
+    fill = {"returned": shown(returned), "expected": f"{right:.5g}", **where}
     if type(returned) is not float:
         why = "tensor" if torch.is_tensor(returned) else "no float"
         raise _TEXTS.wrong("returned", why=why, **fill)
     if near(returned, right):
         return
-    why = _why_other_loss(returned, step, where)
+    why, fill["returned"] = _why_other_loss(returned, step, where), f"{returned:.5g}"
     clue = {"ratio": returned / right, "rank": where["rank"], "step": where["step"]}
     raise _TEXTS.wrong("returned", why=why, clue=clue, **fill)
 
