@@ -54,7 +54,7 @@ def judge(case: Case, seen) -> str:
             sizes = [size for name, size in calls if name == "all_reduce"]
             if sizes != expected:
                 clue = {"sizes": sizes}
-                found = listed(sizes) or "no"
+                found = listed(sizes) if sizes else "no"
                 raise _TEXTS.wrong("buckets", clue=clue, found=found, **fill)
             if others := [call for call in calls if call[0] != "all_reduce"]:
                 found = listed(f"{name} of {size} bytes" for name, size in others)
