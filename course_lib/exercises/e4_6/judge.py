@@ -1,5 +1,6 @@
 """Exercise 4.6, decided: a step whose loss is a mean over tokens of all ranks."""
 
+import operator
 from collections.abc import Iterator
 
 import torch
@@ -246,17 +247,22 @@ def _why_other_loss(found, step, where):
     if found != found:
         return "nan" if _why_no_numbers(step) == "empty" else "other loss"
     ranks, total, real = where["ranks"], step.total("loss"), step.total("real")
-    pairs = [part for part in step.parts.values() if part.real]
-    mine = [part for (rank, _), part in step.parts.items() if rank == where["rank"]]
-    own, few = sum(p.loss for p in mine), sum(p.real for p in mine)
-    means = sum(part.loss / part.real for part in pairs) / len(step.parts)
+    by_rank = [
+        [part for (own, _), part in step.parts.items() if own == rank]
+        for rank in range(ranks)
+    ]
+    sums = [sum(part.loss for part in parts) for parts in by_rank]
+    few = [max(sum(part.real for part in parts), 1) for parts in by_rank]
+    own, own_count = sums[where["rank"]], few[where["rank"]]
+    means = sum(part.loss / max(part.real, 1) for part in step.parts.values())
     for why, other in (
         ("times ranks", total / real * ranks),
         ("times ranks", total / real / ranks),
-        ("own loss", own / max(few, 1)),
+        ("own loss", own / own_count),
         ("own loss", own / real),
         ("own loss", own / real * ranks),
-        ("loss of means", means),
+        ("loss of means", means / len(step.parts)),
+        ("loss of means", sum(map(operator.truediv, sums, few)) / ranks),
         ("loss and padding", total / step.total("targets")),
         ("sum of losses", total),
     ):
