@@ -55,7 +55,7 @@ def failed(case: Case, wrong: Failed) -> str:
     said, *lines = str(wrong).split("\n")
     stuck, many = error.kind in _GONE, case.world_size
     still = "stands still" if run == "D" else "stands still elsewhere"
-    section = still if stuck else "raises"
+    section = "endless" if error.kind == "late" else still if stuck else "raises"
     # the name of the answer's function says nothing of the run
     said = said.removeprefix(f"{error.head.partition(' on ')[0]} on {many} ranks: ")
     mistake = run_wrong(section, case, said=said)

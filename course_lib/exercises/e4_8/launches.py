@@ -90,7 +90,7 @@ def _killed(given, die):
 
 def _other_ranks(given):
     """Two ranks begin, of which one has a full disk; three go on, and one ends it."""
-    given.begin("ranks", 0.0, "2 ranks, then 3, then 1")
+    given.begin("ranks", 0.0, "2 ranks that become 3, and then 1")
     given.expected = {"alone": _alone(given.shared)}
     faults, told = {"full": _FULL, "die": 2 * EVERY + 1}, "2 ranks, then 3, then 1"
     yield given.case(2, told, faults=faults, **{"full ranks": [1]})
@@ -100,7 +100,7 @@ def _other_ranks(given):
 
 def _full_disk(given):
     """Three ranks, first with a full disk for rank 0, then killed in a save."""
-    given.begin("whole-3", 0.25, "3 ranks with a full disk, and killed in a save")
+    given.begin("whole-3", 0.25, "3 ranks with a full disk and killed in a save")
     yield given.whole(3)
     given.begin("full", 0.25, given.proof)
     faults, told = {"full": _FULL, "die": 3 * EVERY + 1}, "after a full disk"
@@ -117,7 +117,7 @@ def _in_each_moment(given):
     images, labels = given.shared["data"]
     given.shared |= {"data": (images[:150], labels[:150]), "epochs": 3}
     given.total = 3 * EVERY
-    given.begin("whole-1", 0.25, "1 rank killed in each moment of a save")
+    given.begin("whole-1", 0.25, "1 rank killed in moments of a save")
     yield given.whole(1, record=str(record))
     chosen = {}
     for moment in kept(record):
