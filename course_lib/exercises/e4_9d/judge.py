@@ -176,7 +176,8 @@ def _refuse_waits(step, buckets, fill):
     """Refuse waits in a pass, calls without one, and what is used before its wait."""
     waits = [kind for one in step["passes"].values() for kind in one["waits"]]
     if waits:
-        raise _TEXTS.wrong("waits", why=waits[0], found=len(waits), **fill)
+        why = "synchronous" if "synchronous" in waits else "wait"
+        raise _TEXTS.wrong("waits", why=why, found=len(waits), **fill)
     facts = [("open", [step["open"]], 0, 0, 0), ("touched", [step["touched"]], 0, 0, 0)]
     _TEXTS.refuse(facts, **fill, buckets=len(buckets))
 
