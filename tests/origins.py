@@ -41,8 +41,8 @@ _NUMBER = re.compile(
 _ANY_NUMBER = re.compile(r"\d[\d,_]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # code, places of links, numbers of lessons and exercises, years of books and papers
 _LEFT_OUT = re.compile(
-    r"`[^`]*`|\]\([^)]*\)|<[^>]+>|\b(?:stage|lesson|exercise)s?(?:(?:,|\sand|\sor|\sto)?\s\d[\d.]*[bc]?)+"
-    r"|\b0\d[bc]?\b|\b(?:19|20)\d\d\b|\b\d+ bits?\b",
+    r"`[^`]*`|\]\([^)]*\)|<[^>]+>|\b(?:stage|lesson|exercise)s?(?:(?:,|\sand|\sor|\sto)?\s\d[\d.]*[b-d]?)+"
+    r"|\b0\d[b-d]?\b|\b(?:19|20)\d\d\b|\b\d+ bits?\b",
     re.IGNORECASE,
 )
 _HIDDEN = re.compile(

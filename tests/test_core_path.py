@@ -55,7 +55,7 @@ def test_a_lesson_ends_with_its_exercises_the_next_lesson_and_its_kernel(number)
     cell = LESSONS[number]["cells"][-1]
     text, own = "".join(cell["source"]), core_path.exercises_of(number, TASKS)
     assert cell["id"] == "next" and "*Kernel › Shut Down Kernel*" in text
-    named = re.findall(r"\b\d\.\d[a-z]?\b", text)
+    named = re.findall(r"\b\d\.\d+[a-z]?\b", text)
     assert named == [task.id for task in own]
     assert bool(own) == (f"](../exercises/{number[:2]}_" in text)
     assert bool(own) != ("no exercise of its own" in text)
@@ -73,7 +73,7 @@ def test_exercises_of_several_lessons_say_which_belong_to_which():
             if name[:2] == path.name[:2]
         }
         named = {
-            name: re.findall(r"\d\.\d[a-z]?", ids)
+            name: re.findall(r"\d\.\d+[a-z]?", ids)
             for name, ids in re.findall(r"\[lesson (\w+)\]\(\S+\): ([^A]*)\.", told)
         }
         expected = {name: ids for name, ids in own.items() if ids}

@@ -1,5 +1,6 @@
 """The pages: links lead somewhere, what they quote is there, what they show works."""
 
+import json
 import os
 import re
 import subprocess
@@ -41,6 +42,26 @@ def test_headings_are_spelt_as_github_does(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# What `cl.launch` does\n\n## Copy, and *updates*\n")
     assert pages.anchors(page) == {"what-cllaunch-does", "copy-and-updates"}
+
+
+def test_symptoms_of_ddp_are_shown_in_cells_that_are_there():
+    page = (DOCS / "faults.md").read_text(encoding="utf-8")
+    part = page.partition("## DDP in practice, symptom by symptom")[2].partition(
+        "\n## "
+    )[0]
+    rows = re.findall(r"\| (04[bcd]) ((?:`[\w-]+`(?:, )?)+) \|$", part, re.MULTILINE)
+    shown = {
+        (lesson, cell)
+        for lesson, cells in rows
+        for cell in re.findall(r"`(.+?)`", cells)
+    }
+    there = {
+        (path.name[:3], cell["id"])
+        for path in (pages.ROOT / "notebooks").glob("04[bcd]_*.ipynb")
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+    }
+    assert len(rows) == part.count("\n| ") - 1 >= 18
+    assert shown <= there
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.stem)
