@@ -596,11 +596,13 @@ def test_ranks_that_variables_tell_who_they_are_stop_when_one_gets_the_signal(tm
     try:
         assert becomes(lambda: len(steps(log)) > 2)
         other.send_signal(signal.SIGUSR1)
-        told = f"stopped by USR1 after step {torch.load(path)['step']}"
-        assert told in finish(one) and finish(other) == ""
+        printed, others = finish(one), finish(other)
     finally:
         for process in (one, other):
             process.kill()
+    last = steps(log)[-1]
+    assert printed == f"stopped by USR1 after step {last}: start again to go on\n"
+    assert torch.load(path)["step"] == last and others == ""
 
 
 def test_ranks_that_spawn_starts_get_the_signal_also_while_they_import(tmp_path):
