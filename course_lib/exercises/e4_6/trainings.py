@@ -23,7 +23,7 @@ _SHARES, _LATER = (1.0, 0.25, 0.5, 0.15, 0.8), (1.0, 0.4, 0.7, 0.9)
 
 
 @dataclass(frozen=True)
-class Part:
+class TokenPart:
     """A micro-batch: the sum of its real targets' losses, of which this is `gradient`.
 
     `targets` counts all of them, `real` those that are no padding.
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Step:
+class TokenStep:
     """A right step: `parts` by rank and place, and the weights after it."""
 
     parts: dict
@@ -137,7 +137,7 @@ def _pair(numbers, vocabulary, size, share):
     return tokens, targets
 
 
-def trained(given: dict) -> list[Step]:
+def trained(given: dict) -> list[TokenStep]:
     """Return the steps of one process that has the pairs of all ranks."""
     model = given["model"](seed=0)  # DDP takes the weights of rank 0
     optimizer, steps = given["optimizer"](model.parameters()), []
@@ -147,10 +147,10 @@ def trained(given: dict) -> list[Step]:
             for rank, pairs in enumerate(ranks)
             for place, pair in enumerate(pairs)
         }
-        for name, grad in Step(parts, {}).gradient.items():
+        for name, grad in TokenStep(parts, {}).gradient.items():
             model.get_parameter(name).grad = grad
         optimizer.step()
-        steps.append(Step(parts, state_of(model)))
+        steps.append(TokenStep(parts, state_of(model)))
     return steps
 
 
@@ -159,7 +159,7 @@ def _part(model, tokens, targets):
     loss = loss_of(model, tokens, targets)
     gradients = torch.autograd.grad(loss, parameters)
     real = int((targets != PADDING).sum())
-    return Part(loss.item(), dict(zip(names, gradients)), real, targets.numel())
+    return TokenPart(loss.item(), dict(zip(names, gradients)), real, targets.numel())
 
 
 def loss_of(model: nn.Module, tokens, targets) -> torch.Tensor:
