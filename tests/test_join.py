@@ -15,7 +15,14 @@ from course_lib.launching import launcher, rank_process
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "notebooks/scripts"
-LESSONS = ("00_start_here", "04_distributed_data_parallel", "06_batch_size")
+LESSONS = (
+    "00_start_here",
+    "04_distributed_data_parallel",
+    "04b_unlike_ranks",
+    "04c_stop_and_go_on",
+    "04d_own_ddp",
+    "06_batch_size",
+)
 STAGE = "04_distributed_data_parallel"
 COPIES = [
     *(ROOT / f"notebooks/{name}.ipynb" for name in LESSONS),
