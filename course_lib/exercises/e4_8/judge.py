@@ -18,6 +18,15 @@ _SPARE = 4  # passes that are no steps, such as two before the first one
 _KILLS = ("SIGKILL", "SIGXFSZ")
 # what a write raises where no room is left; of DCP it ends no `except Exception`
 _FULL = ("OSError", "RuntimeError", "CheckpointException")
+# of a step, in this order: what is told of each, and the hint if rank 0 has it
+_STEP = {
+    "batch": ("what batch", "batch"),
+    "weights": ("what weights", "weights"),
+    "momentum": ("what momentum", "momentum of others"),
+    "rate": ("what rate", "rate"),
+    "mask": ("what mask", "mask of others"),
+}
+_PARTS = ("empty", "half", "whole", "named", "gone")  # how a file is there
 # in the hint about a rank that waits for nobody, and still does not end
 _BUSY = ("busy", "too long", "a thread")
 # what a restart raises: words of it, and the name of the hint
@@ -67,7 +76,8 @@ def _judge(case, seen):
 def _moment(case):
     """The hint about what the folder held when one rank was started again."""
     part, name = case.given["part"], os.path.basename(case.given["path"])
-    return _TEXTS.hint("moment", how=_TEXTS.hint(part, name=name))
+    how = _TEXTS.hint(part if part in _PARTS else "whole", name=name)
+    return _TEXTS.hint("moment", how=how)
 
 
 def _counts(seen):
@@ -166,18 +176,17 @@ def _first_other(case, seen):
     where = {"ranks": len(seen), **_where(case)}
     for number in range(max(map(len, pairs))):
         rows = [pair[number] for pair in pairs if number < len(pair)]
-        for name in ("batch", "weights", "momentum", "rate", "mask"):
+        for name, (what, others) in _STEP.items():
             other = [row[name] != right[name] for row, right in rows]
             if True in other:
                 rank = other.index(True)
                 found, right = (row[name] for row in rows[rank])
                 left = total - len(pairs[rank]) + number + 1
-                others = rank and name in ("momentum", "mask")
-                why = f"{name} of others" if others else name
+                why = others if rank else name
                 clue = {"name": name, "number": number, "other": other}
                 fill = {"rank": rank, "step": left, "found": found, "right": right}
                 section = "rate" if name == "rate" else "other step"
-                fill["what"] = _TEXTS.hint(f"what {name}")
+                fill["what"] = _TEXTS.hint(what)
                 return _TEXTS.wrong(section, why=why, clue=clue, **fill, **where)
     return _TEXTS.wrong("other weights", **where)
 

@@ -120,8 +120,8 @@ def _in_each_moment(given):
     given.begin("whole-1", 0.25, "1 rank killed in moments of a save")
     yield given.whole(1, record=str(record))
     chosen = {}
-    for moment in kept(record):
-        late = moment.done >= EVERY and moment.part != "saved"
+    for moment in (one for one in kept(record) if one.part != "saved"):
+        late = moment.done >= EVERY
         if late or not any(key[0] for key in chosen):
             chosen[late, moment.part, re.sub(r"\d+", "", moment.path)] = moment
     for moment in list(chosen.values())[-_MOMENTS:]:
