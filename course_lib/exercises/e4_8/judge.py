@@ -20,11 +20,11 @@ _KILLS = ("SIGKILL", "SIGXFSZ")
 _FULL = ("OSError", "RuntimeError", "CheckpointException")
 # of a step, in this order: what is told of each, and the hint if rank 0 has it
 _STEP = {
-    "batch": ("what batch", "batch"),
-    "weights": ("what weights", "weights"),
-    "momentum": ("what momentum", "momentum of others"),
-    "rate": ("what rate", "rate"),
-    "mask": ("what mask", "mask of others"),
+    "batch": ("another batch", "batch"),
+    "weights": ("other weights", "weights"),
+    "momentum": ("another momentum of the optimizer", "momentum of others"),
+    "rate": ("another rate", "rate"),
+    "mask": ("another mask of dropout", "mask of others"),
 }
 _PARTS = ("empty", "half", "whole", "named", "gone")  # how a file is there
 # in the hint about a rank that waits for nobody, and still does not end
@@ -76,8 +76,7 @@ def _judge(case, seen):
 def _moment(case):
     """The hint about what the folder held when one rank was started again."""
     part, name = case.given["part"], os.path.basename(case.given["path"])
-    how = _TEXTS.hint(part if part in _PARTS else "whole", name=name)
-    return _TEXTS.hint("moment", how=how)
+    return _TEXTS.hint(part if part in _PARTS else "whole", name=name)
 
 
 def _counts(seen):
@@ -184,9 +183,9 @@ def _first_other(case, seen):
                 left = total - len(pairs[rank]) + number + 1
                 why = others if rank else name
                 clue = {"name": name, "number": number, "other": other}
-                fill = {"rank": rank, "step": left, "found": found, "right": right}
+                fill = {"rank": rank, "step": left, "what": what}
+                fill |= {"found": found, "right": right}
                 section = "rate" if name == "rate" else "other step"
-                fill["what"] = _TEXTS.hint(what)
                 return _TEXTS.wrong(section, why=why, clue=clue, **fill, **where)
     return _TEXTS.wrong("other weights", **where)
 
