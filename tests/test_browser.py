@@ -101,7 +101,7 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
 
 _SLIDER = """import course_lib as cl
 def show(billions=1.5):
-    cl.plot_bars({"step": billions}, ylabel="s", title=f"{billions:g} billion parameters")
+    cl.plot_bars({"a": billions}, ylabel="s", title=f"{billions} billion parameters")
 cl.explore(show, units={"billions": "of parameters"}, billions=(0.5, 10.0, 0.5))"""
 
 
@@ -110,7 +110,7 @@ def test_sliders_change_the_figure(page):
     cell.locator("img[alt*='1.5 billion parameters']").wait_for()
     cell.locator(".noUi-handle").first.focus()
     page.keyboard.press("End")  # the largest model
-    cell.locator("img[alt*='10 billion parameters']").wait_for()
+    cell.locator("img[alt*='10.0 billion parameters']").wait_for()
 
 
 def test_pressing_i_twice_stops_a_launch(page):

@@ -78,8 +78,7 @@ def job_script(
     `gpus` are those of a node, each for one rank; without GPUs a node has one rank.
     `cores` are those of a rank, `memory` GB of a node. `queue` is Slurm's partition,
     `account` LSF's project; `setup` are lines before the start, as "module load cuda".
-    `warn`: so many seconds before the end Slurm sends SIGUSR1 to the ranks of srun, or
-    of torchrun, and the job may be requeued; a script that does not handle it dies.
+    `warn`: seconds before the end at which Slurm sends the ranks SIGUSR1; it may requeue.
 
     Errors: `UsageError` for an unknown scheduler, a launcher that it lacks, numbers and
     names that cannot be. Sources: https://slurm.schedmd.com/sbatch.html and
@@ -103,14 +102,19 @@ def job_script(
         restarts=restarts,
     )
     if launcher == "torchrun":
-        start = start.replace(" --rdzv-", " \\\n        --rdzv-", 1)  # a long line
-        if warn is not None:
-            start = start.replace("torchrun ", f"torchrun {_HAND_ON} \\\n        ", 1)
-        start = f"{_ON_EACH_NODE[scheduler].format(**fields)} \\\n    {start}"
+        start = _agents(scheduler, start, fields, warned=warn is not None)
     lines = fill(scheduler, fields | {"start": start, "setup": "\n".join(setup)})
     text = JobScript("\n".join([*lines, ""]))
     text.scheduler = scheduler
     return text
+
+
+def _agents(scheduler, start, fields, *, warned):
+    """The command that starts an agent of torchrun on each node, in short lines."""
+    start = start.replace(" --rdzv-", " \\\n        --rdzv-", 1)
+    if warned:
+        start = start.replace("torchrun ", f"torchrun {_HAND_ON} \\\n        ", 1)
+    return f"{_ON_EACH_NODE[scheduler].format(**fields)} \\\n    {start}"
 
 
 def _refuse(sizes, names, setup):

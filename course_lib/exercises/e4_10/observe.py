@@ -4,8 +4,10 @@ What an answer gives is text until here; it is compiled and run in ranks alone.
 """
 
 import contextlib
+import importlib
 import linecache
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,7 +16,6 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
-import course_lib as cl
 from course_lib.exercises.compare import group, state_of
 from course_lib.exercises.counted_traffic import Traffic
 from course_lib.exercises.e4_10 import clinic, runs
@@ -99,7 +100,7 @@ def _notebook():
     names = {"__name__": "__main__", "os": os, "torch": torch, "dist": dist, "nn": nn}
     loaders = {one.__name__: one for one in (DataLoader, DistributedSampler, Subset)}
     functions = {
-        "cl": cl,
+        "cl": importlib.import_module("course_lib"),  # as in a notebook
         "join": runs.join,
         "cross_entropy": nn.functional.cross_entropy,
         "nullcontext": contextlib.nullcontext,
@@ -135,7 +136,8 @@ def _bytes(image):
 
 def _watch_script(code, given):
     """What run E gives, which samples it read, its first gradient, what it tested."""
-    names, first, constants = {"__name__": "clinic"}, [], given["constants"]
+    names: dict[str, Any] = {"__name__": "clinic"}
+    first, constants = [], given["constants"]
     exec(code, names)
     # with constants that nobody has seen, and so without what it prints of them
     names.update(constants, print=lambda *_, **__: None)

@@ -80,7 +80,7 @@ def refuse_drift(case: Case, states: list[dict]) -> None:
         offs = {
             name: gap({0: states[0][name]}, {0: part}) for name, part in state.items()
         }
-        name = max(offs, key=offs.get)
+        name = max(offs, key=lambda name: offs[name])
         if offs[name] > CLOSE:
             section = "drift" if case.given["run"] == "A" else "drift elsewhere"
             raise run_wrong(section, case, name=name, rank=rank, off=offs[name])
@@ -163,7 +163,7 @@ def judge_stop(case: Case, seen) -> None:
     if steps[0] != right:
         ways = case.expected["others"].items()
         why = next((way for way, end in ways if end == steps[0] != right), "steps")
-        ended = many(int(steps[0]), "step")
+        ended = many(int(steps[0] or 0), "step")
         raise run_wrong("steps", case, why=why, steps=ended, right=right)
     refuse_drift(case, states)
     off = gap(states[0], case.expected["weights"])

@@ -24,7 +24,7 @@ _NORMS = (
 _DROPOUTS = (ops.aten.bernoulli_, ops.aten.bernoulli, ops.aten.native_dropout)
 
 
-class _Evaluation(Work):
+class _SharedEvaluation(Work):
     """Notes how samples pass: as in training, with a graph, by which statistics.
 
     `sent` is how many bytes this rank hands to collectives meanwhile. Unlike `Traffic`
@@ -75,7 +75,7 @@ def observe(rank, world_size, answer, given):
         for one in statistics:
             dist.broadcast(one, src=0)
         before = _kept(module)
-        with _Evaluation(module, statistics) as work:
+        with _SharedEvaluation(module, statistics) as work:
             returned = answer(model, TensorDataset(*given["data"]))
         return {
             "returned": plain(returned),

@@ -5,9 +5,10 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from course_lib.exercises.compare import CLOSE, SMALL, apart, gap, largest
-from course_lib.exercises.e4_9d.network import Network, alone, buckets_of, drawn_step
+from course_lib.exercises.e4_9d.network import Branched, alone, buckets_of, drawn_step
 from course_lib.exercises.e4_9d.observe import observe
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
@@ -43,7 +44,7 @@ def case_of(numbers: random.Random, steps, *, width: int, one_bucket=False) -> C
 
     Where that is None, something is raised before the others.
     """
-    given = {"width": width, "seed": numbers.randrange(1000)}
+    given: dict[str, Any] = {"width": width, "seed": numbers.randrange(1000)}
     # a square weight and two biases fit; what is full first is not what is sent first
     fitting = 4 * width**2 + 8 * width + numbers.randrange(30)
     given["cap"] = 2**20 if one_bucket else fitting
@@ -65,7 +66,7 @@ def judge(case: Case, seen) -> str:
 
 
 def _buckets(case):
-    return buckets_of(Network(case.given["width"]), case.given["cap"])
+    return buckets_of(Branched(case.given["width"]), case.given["cap"])
 
 
 def refuse_start(case: Case, seen) -> None:

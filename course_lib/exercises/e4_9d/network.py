@@ -11,7 +11,7 @@ from course_lib.exercises import baseline
 from course_lib.exercises.compare import state_of
 
 
-class Network(nn.Module):
+class Branched(nn.Module):
     """Digits, f32[n, 1, 8, 8], and if to take a branch, to f32[n, 10].
 
     One weight is tied, its layer is used twice, another layer is frozen, and what is
@@ -38,10 +38,10 @@ class Network(nn.Module):
         return self.last(gelu(self.tied(x)))
 
 
-def network(width: int, seed: int) -> Network:
+def network(width: int, seed: int) -> Branched:
     """Return the network with parameters and buffer of a seed."""
     with baseline.seeded(seed):
-        return Network(width)
+        return Branched(width)
 
 
 def buckets_of(model: nn.Module, cap: int) -> list[dict]:

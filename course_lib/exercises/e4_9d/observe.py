@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 from course_lib.exercises import baseline
 from course_lib.exercises.compare import gradients_of, group, state_of
 from course_lib.exercises.e4_9d.network import network
-from course_lib.exercises.e4_9d.watch import Watch
+from course_lib.exercises.e4_9d.watch import PassWatch
 from course_lib.exercises.values import plain
 
 
@@ -23,7 +23,7 @@ def observe(rank, world_size, answer, given):
     """
     with group(rank, world_size) as device:
         module = network(given["width"], given["seed"] + rank).to(device)
-        watch = Watch(module)
+        watch = PassWatch(module)
         model = answer(module, given["cap"])
         if not _is_model(model, given["methods"]):
             return {"returned": plain(model), "kept": True}
@@ -31,7 +31,7 @@ def observe(rank, world_size, answer, given):
         seen = {"returned": None, "kept": kept, "start": plain(state_of(module))}
         if not kept:
             return seen
-        training = _Training(model, watch, rank=rank, device=device)
+        training = _WatchedTraining(model, watch, rank=rank, device=device)
         return seen | {"steps": dict(enumerate(map(training.step, given["steps"])))}
 
 
@@ -40,7 +40,7 @@ def _is_model(model, methods):
     return isinstance(model, torch.nn.Module) and all(map(callable, found))
 
 
-class _Training:
+class _WatchedTraining:
     """A training with an answer, on one rank."""
 
     def __init__(self, model, watch, *, rank, device):

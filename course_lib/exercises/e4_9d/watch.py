@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _ENDS = ("wait", "get_future", "is_completed")  # ways to learn that a call has ended
 
 
-class Watch(TorchDispatchMode):
+class PassWatch(TorchDispatchMode):
     """Notes in a block what a rank hands to collectives, and when.
 
     `sent` has name and bytes of each call. `passes` has for each forward and backward
@@ -27,7 +27,7 @@ class Watch(TorchDispatchMode):
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:
                 parameter.register_hook(partial(self._note_gradient, name))
-        self._pass = None
+        self._pass: dict[str, list] | None = None
         self.clear()
 
     @classmethod
@@ -47,10 +47,11 @@ class Watch(TorchDispatchMode):
     @contextlib.contextmanager
     def one_pass(self):
         """Note a forward and a backward, in a block that is watched."""
-        self._pass = {"there": [], "calls": [], "waits": []}
+        noted: dict[str, list] = {"there": [], "calls": [], "waits": []}
+        self._pass = noted
         yield
-        self._pass["calls"].append(len(self.sent))
-        self.passes.append(self._pass)
+        noted["calls"].append(len(self.sent))
+        self.passes.append(noted)
         self._pass = None
 
     def __enter__(self):
