@@ -222,6 +222,9 @@ def failed(case: Case, wrong: Failed) -> str:
         why = "no file"
     elif not why and "alone" in case.expected and error.rank == 2:
         why = "new rank"
+    if error.kind == "CheckpointException":  # it tells where in PyTorch, at length
+        lines = list(wrong.lines)
+        wrong.lines = lines[lines.index("") :] if "" in lines else lines
     if "->" in said.partition("\n")[0] and case.world_size > 1:  # a name that is moved
         why = "one file"
     if why:
