@@ -506,7 +506,7 @@ def names_of_operators(devs):
     the CPU are refused, and results of a new shape keep the old one."""
     names = ["_index_put_impl_", "_unsafe_index", "_ctc_loss", "_resize_output_"]
     names += ["_pack_padded_sequence", "_to_copy", "_foreach_add_", "_fused_adamw_"]
-    names.append("_amp_foreach_non_finite_check_and_unscale_")
+    names += ["_amp_foreach_non_finite_check_and_unscale_", "_native_batch_norm_legit"]
     assert all(hasattr(aten, name) for name in names)
     assert [a.name for a in aten.add_.Tensor._schema.arguments if a.alias_info] == [
         "self"

@@ -78,7 +78,7 @@ def job_script(
     `gpus` are those of a node, each for one rank; without GPUs a node has one rank.
     `cores` are those of a rank, `memory` GB of a node. `queue` is Slurm's partition,
     `account` LSF's project; `setup` are lines before the start, as "module load cuda".
-    `warn`: seconds before the end at which Slurm sends SIGUSR1, and may requeue the job.
+    `warn`: seconds before the end at which Slurm sends SIGUSR1; the job may be requeued
 
     Errors: `UsageError` for an unknown scheduler, a launcher that it lacks, numbers and
     names that cannot be. Sources: https://slurm.schedmd.com/sbatch.html and

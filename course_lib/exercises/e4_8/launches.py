@@ -32,7 +32,7 @@ def launches(seed: int) -> Iterator[Case]:
     epochs = 16 // per_epoch
     shared = {"data": data, "epochs": epochs, "seed": seed, "faults": {}}
     with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
-        given = _Given(shared, Path(parent), per_epoch * epochs)
+        given = _LaunchFolder(shared, Path(parent), per_epoch * epochs)
         yield from _killed(given, die)
         yield from _other_ranks(given)
         yield from _full_disk(given)
@@ -47,7 +47,7 @@ def _drawn(numbers):
     return count, numbers.choice(steps)
 
 
-class _Given:
+class _LaunchFolder:
     """What all launches are given, and a folder for each chain of them."""
 
     def __init__(self, shared, parent, total):

@@ -17,7 +17,7 @@ from course_lib.exercises import baseline
 from course_lib.exercises.counted_work import Work
 
 # the same folder is watched and the same limit set as in 8.3
-from course_lib.exercises.e8_3.observe import _Faults, _limit, _writes
+from course_lib.exercises.e8_3.observe import Faults, limit_files, noted_writes
 from course_lib.exercises.file_states import FolderStates, keep, restore
 from course_lib.exercises.values import number_of, plain
 
@@ -36,7 +36,7 @@ def network(dropout: float, seed: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Dropout(dropout), linear)
 
 
-class FaultyTraining(_Faults):
+class FaultyTraining(Faults):
     """Notes the steps of a training in `steps`, and is the fault in some of them.
 
     `die`: this rank is killed in the step after so many. `full`: from the end of one
@@ -64,7 +64,7 @@ class FaultyTraining(_Faults):
         for hook in self._hooks:
             hook.remove()
         if self.full[0] is not None or self.dying is not None:
-            _limit(None)  # what the rank returns is written to a file, too
+            limit_files(None)  # what the rank returns is written to a file, too
 
     def look(self, *, step_begins=False):
         """Note the states of the folder, and how many steps must be saved in them."""
@@ -88,7 +88,7 @@ class FaultyTraining(_Faults):
         self.look()
         done = len(self.steps)
         if done == self.full[1]:
-            _limit(None)
+            limit_files(None)
         if done == self.die:
             os.kill(os.getpid(), signal.SIGKILL)
         params = [p for group in optimizer.param_groups for p in group["params"]]
@@ -101,7 +101,7 @@ class FaultyTraining(_Faults):
     def _end(self, *_):
         done = len(self.steps)
         if done in (self.full[0], self.dying):
-            _limit(_ROOM)
+            limit_files(_ROOM)
         if done == self.full[0]:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write raises then
 
@@ -125,7 +125,7 @@ def observe(rank, world_size, answer, given):
     if rank not in given.get("full ranks", [rank]):
         faults.pop("full", None)
     training = FaultyTraining(model, states, **faults)
-    with training, _writes(folder, training) as writes:
+    with training, noted_writes(folder, training) as writes:
         data, epochs = given["data"], given["epochs"]
         weights = answer(rank, world_size, model, data, epochs, str(folder))
     if states:

@@ -28,8 +28,8 @@ def observe(rank, world_size, answer, given):
         restore(folder, given["state"])
     kill = given["kill"] if rank in given["ranks"] else {}
     states = FolderStates(folder) if "record" in given else None
-    faults = _Faults(model, states, **kill)
-    with faults, _writes(folder, faults) as writes:
+    faults = Faults(model, states, **kill)
+    with faults, noted_writes(folder, faults) as writes:
         weights = answer(
             rank, world_size, model, given["data"], given["steps"], str(folder)
         )
@@ -46,7 +46,7 @@ def observe(rank, world_size, answer, given):
     }
 
 
-class _Faults(Work):
+class Faults(Work):
     """Kills this rank as step `at` begins, or as it writes a file after step `saving`.
 
     The second is left to the system: a file may not grow over some size (man 2
@@ -88,9 +88,10 @@ class _Faults(Work):
     def __exit__(self, *error):
         super().__exit__(*error)
         if self.saving:
-            _limit(None)  # what the rank returns is written to a file, too
+            limit_files(None)  # what the rank returns is written to a file, too
 
     def note_pass(self, packet, args):
+        """Note a pass, and end this rank where it is to end."""
         passes = len(self.passes)
         super().note_pass(packet, args)
         if passes == len(self.passes):
@@ -99,10 +100,10 @@ class _Faults(Work):
         if len(self.passes) == self.at:
             os.kill(os.getpid(), signal.SIGKILL)
         if len(self.passes) == self.saving:
-            _limit(_LARGEST)
+            limit_files(_LARGEST)
 
 
-def _limit(size):
+def limit_files(size):
     """Let a file that grows over this size kill the rank; None: as before."""
     import resource  # not on every system
 
@@ -113,7 +114,7 @@ def _limit(size):
 
 
 @contextlib.contextmanager
-def _writes(folder, faults):
+def noted_writes(folder, faults):
     """After how many passes which file in a folder was opened for writing."""
     writes, whole = [], Path(os.path.abspath(folder))
 
