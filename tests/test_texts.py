@@ -15,7 +15,8 @@ STATES = folders.HERE / "file_states.py"  # it names what 8.3 says of a file
 
 
 def source(exercise):
-    return (folders.folder(exercise) / "judge.py").read_text(encoding="utf-8")
+    parts = sorted(folders.folder(exercise).glob("*.py"))
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def names(exercise):
