@@ -92,7 +92,7 @@ def test_what_is_no_notebook_is_refused_with_a_sentence(data, sentence):
 def test_the_checks_of_an_exercise_have_points_and_seconds(exercises):
     last = next(one for one in exercises if one.stage == "04")
     assert (last.name, last.stage) == ("04_distributed_data_parallel", "04")
-    assert len(last.checks) == 7
+    assert len(last.checks) == 16
     assert last.checks[4] == Check("check-4-5a", "4.5a", 1.0, 120.0, "✓ 4.5a right")
     assert last.content == (ROOT / "exercises" / f"{last.name}.ipynb").read_bytes()
 

@@ -65,7 +65,8 @@ def test_lines_of_code_fit_a_projector(lesson):
 def test_every_stored_figure_has_text_for_screen_readers(lesson):
     data = [o.get("data", {}) for cell in code_cells(lesson) for o in cell.outputs]
     figures = [d for d in data if "image/png" in d]
-    assert figures
+    scenes = [d for d in data if "<img" in "".join(d.get("text/html", ""))]
+    assert figures or scenes
     assert all("<img alt=" in "".join(d.get("text/html", "")) for d in figures)
 
 

@@ -510,9 +510,9 @@ def test_what_is_no_cell_is_left_out_with_a_note(assignment):
 def test_a_report_holds_thirty_repairs(assignment):
     merged = merge_answers(small(), assignment)
     code = [own for own in assignment.cells if own.is_code]
-    assert len(code) < 30 < len(merge_answers(swarm(), assignment).repairs)
+    assert len(merge_answers(swarm(), assignment).repairs) > 30
     assert merge_answers(swarm(), assignment).repairs[30:] == ["and 10 more"]
-    assert len(merged.repairs) == len(code)
+    assert len(merged.repairs) == min(len(code), 31)  # the last says how many more
 
 
 def swarm():
@@ -562,7 +562,7 @@ def test_a_cell_that_is_replaced_raises_its_sentence(assignment):
     with pytest.raises(RuntimeError, match="and 'ended'"):
         exec(cell(ran, "answer-4-1")["source"])
     assert merged.cells == list(assignment.cells)  # what was merged stays
-    assert ran["cells"][-1]["id"] == "canary-check-4-5c"
+    assert ran["cells"][-1]["id"] == "canary-check-4-10"
 
 
 def test_a_notebook_of_another_course_merges(tmp_path):

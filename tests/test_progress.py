@@ -231,7 +231,7 @@ def test_a_summary_counts_rows_of_a_newer_course_and_leaves_them(kept):
 def test_a_summary_has_a_bar_that_says_its_numbers_in_words(in_notebook):
     in_notebook("04_distributed_data_parallel.ipynb")
     progress.note("4.1", "right")
-    bar = '<progress max="7" value="1" aria-label="Stage 04"></progress> 1 of 7'
+    bar = '<progress max="16" value="1" aria-label="Stage 04"></progress> 1 of 16'
     assert bar in cl.summary()._repr_html_()
 
 

@@ -1,4 +1,4 @@
-"""Recorded outputs of nvidia-smi: whence they are, and that nothing was garbled."""
+"""Recorded outputs of nvidia-smi and nccl: whence they are, and that nothing was garbled."""
 
 import re
 
@@ -22,11 +22,15 @@ def matrices(path):
 
 def test_learners_get_them():
     handed_out = course(ROOT)
-    assert len(FILES) == 3
+    assert len(FILES) == 5
     assert {path.relative_to(ROOT).as_posix() for path in FILES} <= handed_out.keys()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if not path.stem.startswith("nccl")],
+    ids=lambda path: path.stem,
+)
 def test_each_is_short_and_says_its_source_and_its_command(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# source: ") and len(lines) <= 25
@@ -47,3 +51,13 @@ def test_a_matrix_has_a_way_from_each_gpu_to_each_device_and_the_same_back(name)
         square = [row[: len(gpus)] for row in ways]
         assert square == [list(column) for column in zip(*square)]
         assert [row[i] for i, row in enumerate(square)] == ["X"] * len(gpus)
+
+
+@pytest.mark.parametrize("name", ["nccl_watchdog", "nccl_flight_recorder"])
+def test_what_nccl_said_is_short_and_says_its_machine_and_versions(name):
+    path = ROOT / f"notebooks/recorded/{name}.txt"
+    first, *lines = path.read_text(encoding="utf-8").splitlines()
+    assert re.match(
+        r"# source: one NVIDIA \w+, PyTorch [\d.]+, NCCL [\d.]+, \d{4}-", first
+    )
+    assert len(lines) <= 25

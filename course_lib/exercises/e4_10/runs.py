@@ -36,7 +36,7 @@ def run_a(rank, world_size, batches):
 
 
 def run_b(rank, world_size, batches, seed):
-    """Train with dropout of pixels; two runs by one seed give the same numbers."""
+    """Train with dropout of pixels; two runs by one seed give equal numbers."""
     device = join()
     torch.manual_seed(seed)
     model = DDP(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).to(device))
@@ -55,7 +55,7 @@ def run_b(rank, world_size, batches, seed):
 
 
 def run_c(rank, world_size, batches, parts, longest):
-    """Accumulate `parts` micro-batches; clip a batch's gradient to norm `longest`."""
+    """Accumulate `parts` micro-batches; clip a batch's gradient to `longest`."""
     device = join()
     torch.manual_seed(0)
     model = DDP(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).to(device))
@@ -74,7 +74,7 @@ def run_c(rank, world_size, batches, parts, longest):
 
 
 def run_d(rank, world_size, batches, enough):
-    """Train until the loss of a whole batch is below `enough`; count the steps."""
+    """Train until the loss of a whole batch is below `enough`; count steps."""
     device = join()
     torch.manual_seed(0)
     model = DDP(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).to(device))
