@@ -1,4 +1,4 @@
-"""Recorded outputs of nvidia-smi and nccl: whence they are, and that nothing was garbled."""
+"""Recorded outputs of nvidia-smi and nccl: whence, and that nothing was garbled."""
 
 import re
 
