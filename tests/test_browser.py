@@ -99,9 +99,11 @@ def test_an_error_is_one_red_box_that_names_rank_and_line(page):
     assert "site-packages" not in text
 
 
-_SLIDER = """import course_lib as cl
-def show(billions=1.5):
-    cl.plot_bars({"a": billions}, ylabel="s", title=f"{billions} billion parameters")
+_SLIDER = """def show(billions=1.5):
+    title = f"{billions} billion parameters"
+    cl.plot_bars({"a": billions}, ylabel="s", title=title)
+
+import course_lib as cl
 cl.explore(show, units={"billions": "of parameters"}, billions=(0.5, 10.0, 0.5))"""
 
 
