@@ -198,8 +198,10 @@ def report(args, loss, came, *, step, start):
 
     Return how many ranks a signal asks to stop, so that all ranks stop or none does.
     """
+    if not (args.checkpoint or args.losses or args.verbose):
+        return 0  # nobody asks for the loss, and nothing could be saved
     sums = torch.tensor([loss.item(), float(bool(came))], device=loss.device)
-    if dist.is_initialized() and (args.checkpoint or args.losses or args.verbose):
+    if dist.is_initialized():
         dist.all_reduce(sums)  # one message for both
     loss, asked = sums.tolist()
     row = {"step": step, "loss": loss, "start": start, "time": time.time()}
