@@ -378,10 +378,15 @@ def spawn(args):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # ranks inherit that
     ranks = mp.spawn(spawned, args=(args,), nprocs=args.spawn, join=False)
-    came = listen()
-    while not ranks.join(timeout=1):
-        for rank in mp.active_children() if came else []:
-            os.kill(rank.pid, signal.SIGUSR1)
+
+    def hand_on(number, frame):
+        for rank in mp.active_children():
+            os.kill(rank.pid, number)
+
+    signal.signal(signal.SIGUSR1, hand_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+    while not ranks.join():
+        pass
 
 
 def run(args, numbers):
