@@ -50,6 +50,18 @@ def test_every_way_through_a_model_is_counted_alike(way):
     assert work.passes == [6]
 
 
+@pytest.mark.parametrize("device", ["cpu", *devices(1)])
+@pytest.mark.parametrize("way", WAYS)
+def test_inference_mode_hides_nothing(way, device):
+    counts = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        model, images = network().to(device), IMAGES.to(device)
+        with mode(), Work(model) as work:
+            WAYS[way](model, images)
+        counts.append((work.passes, sorted(work.flops.values())))
+    assert counts[0] == counts[1] and counts[0][0] == [6]
+
+
 def test_gradients_of_single_samples_are_the_same_work():
     model = network()
 

@@ -48,6 +48,9 @@ class Work(TorchDispatchMode):
         return False  # operators are not wrapped against a compiler
 
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
+        # there operators come whole that elsewhere autograd takes apart
+        if torch.is_inference_mode_enabled() and operator._can_decompose():
+            return self._in_parts(operator, args, kwargs or {})
         self.note_pass(operator.overloadpacket, args)
         result = operator(*args, **(kwargs or {}))
         count = _flops_of(operator)
@@ -56,6 +59,14 @@ class Work(TorchDispatchMode):
             flops = count(args, kwargs or {}, result)
             self.flops[device] = self.flops.get(device, 0) + flops
         return result
+
+    def _in_parts(self, operator, args, kwargs):
+        """Run what an operator is made of, and let each part come here again."""
+        TorchDispatchMode.__enter__(self)  # a subclass may do more on its own
+        try:
+            return operator.decompose(*args, **kwargs)
+        finally:
+            TorchDispatchMode.__exit__(self, None, None, None)
 
     def note_pass(self, packet, args) -> None:
         """Note an operator before it is run; a subclass may note more."""
