@@ -47,6 +47,20 @@ def test_the_same_tensors_with_other_last_digits_are_one_mistake(known):
     assert told(wrong({"grads": {n: g.flip(0) for n, g in grads.items()}})) is None
 
 
+def test_where_nothing_differs_but_last_digits_they_do_not_decide(known):
+    far = torch.randn(30)
+
+    def clue(*sizes):
+        return wrong(
+            [{"w": size * (far if size == 1 else torch.randn(30))} for size in sizes]
+        )
+
+    known(clue(1e-8, 1))
+    assert told(clue(1e-8, 1)) == "hint 0"
+    assert told(clue(1e-8, 1e-8)) is None
+    assert told(clue(1, 1)) is None
+
+
 def test_all_fields_of_a_clue_must_agree(known):
     known(wrong({"steps": 4, "bytes": 100}))
     assert told(wrong({"steps": 4, "bytes": 101})) == "hint 0"

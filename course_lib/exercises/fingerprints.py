@@ -17,6 +17,7 @@ from course_lib.exercises import folders
 
 _PROJECTIONS = 8
 NEAR = 0.02  # distance of two fingerprints of one mistake, from 0 to 1
+_ROUNDED = 1e-5  # what differs by less differs by last digits, which are the machine's
 _OTHER = 0.5  # what else was seen may differ by this
 _ALIKE = 0.25  # of what was raised: other names in one message
 # what Python 3.14 says in place of earlier words, and what it says beside them
@@ -75,7 +76,7 @@ def _apart(one, other):
     if one["numbers"] != other["numbers"]:
         return 1.0
     apart = math.dist(one["vector"], other["vector"])
-    return min(1.0, apart / max(math.hypot(*other["vector"]), 1e-30))
+    return min(1.0, apart / max(math.hypot(*other["vector"]), _ROUNDED))
 
 
 def _is_number(value):
