@@ -7,12 +7,14 @@ Launchers start that of 08 here, each once.
 import importlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
+import numpy
 import pytest
 import torch
 
@@ -380,6 +382,16 @@ def test_with_two_damaged_checkpoints_it_begins_anew(alone, tmp_path, capsys):
         cut(name)
     assert torch.equal(alone(), whole)
     assert capsys.readouterr().out.count("is damaged") == 2
+
+
+def test_what_torch_refuses_to_load_is_not_called_damaged(ddp, tmp_path, monkeypatch):
+    monkeypatch.setattr(ddp, "random_states", lambda: [numpy.random.get_state()])
+    options = [*SHORT, f"--checkpoint={tmp_path / 'checkpoint.pt'}"]
+    ddp.main(options)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(pickle.UnpicklingError):
+        ddp.main([*options, "--epochs=2"])
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_full_disk_costs_a_checkpoint_and_no_more(alone, tmp_path, capsys):

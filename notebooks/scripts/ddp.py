@@ -177,7 +177,7 @@ def shuffled(count, seed):
 
 
 def take_step(net, optimizer, data, *, parts):
-    """Take a step with the mean loss of a batch of all ranks; return that loss."""
+    """Take a step with the mean loss of all ranks' batch; return this rank's part."""
     rank, world_size = who()
     share, total = [tensor[rank::world_size] for tensor in data], torch.zeros(1)
     optimizer.zero_grad()
@@ -252,7 +252,10 @@ def stop(args, step):
 
 
 def random_states():
-    """Return the random states of each rank; what else draws (numpy) belongs here."""
+    """Return the random states of each rank.
+
+    What else draws belongs here (numpy's as a tensor: torch.load refuses arrays).
+    """
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
@@ -297,15 +300,23 @@ def write(state, path):
 def load(path):
     """Return the newest checkpoint that is whole, or None."""
     for name in filter(os.path.exists, (path, f"{path}.1")):
-        try:
-            # torch.load compares no checksums of the file, which is a zip archive
-            if wrong := zipfile.ZipFile(name).testzip():
-                raise ValueError(f"bad checksum of {wrong}")
+        wrong = damage(name)
+        if not wrong:
             return torch.load(name, map_location="cpu")
-        except Exception as error:  # damage shows in many ways
-            print(f"{name} is damaged, now {name}.damaged: {error}", flush=True)
-            os.replace(name, f"{name}.damaged")  # never to become PATH.1
+        print(f"{name} is damaged, now {name}.damaged: {wrong}", flush=True)
+        os.replace(name, f"{name}.damaged")  # never to become PATH.1
     return None
+
+
+def damage(path):
+    """Say what is wrong with a file of torch.save, which is a zip archive, or None."""
+    try:
+        wrong = zipfile.ZipFile(path).testzip()  # torch.load compares no checksums
+    except (OSError, MemoryError):
+        raise  # of this machine, not of the file
+    except Exception as error:  # damage shows in many ways
+        return error
+    return wrong and f"bad checksum of {wrong}"
 
 
 def resume(args, parts):
