@@ -3,7 +3,7 @@
 import contextlib
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -52,19 +52,30 @@ def _refuse_leaving(*_, **__):
 
 
 @contextlib.contextmanager
-def noted(owner: type, name: str):
-    """Note in a block what the method `name` of a class is called with, in order."""
-    method, calls = getattr(owner, name), []
-
-    def noting(self, *args, **kwargs):
-        calls.append((*args, *kwargs.values()))
-        return method(self, *args, **kwargs)
-
-    setattr(owner, name, noting)
+def replaced(owner: type, name: str, wrap: Callable):
+    """Put in a block `wrap(method)` in the place of a method."""
+    method = getattr(owner, name)
+    setattr(owner, name, wrap(method))
     try:
-        yield calls
+        yield
     finally:
         setattr(owner, name, method)
+
+
+@contextlib.contextmanager
+def noted(owner: type, name: str):
+    """Note in a block what the method `name` of a class is called with, in order."""
+    calls: list[tuple] = []
+
+    def noting(method):
+        def noted_call(self, *args, **kwargs):
+            calls.append((*args, *kwargs.values()))
+            return method(self, *args, **kwargs)
+
+        return noted_call
+
+    with replaced(owner, name, noting):
+        yield calls
 
 
 def state_of(value):
@@ -78,6 +89,20 @@ def state_of(value):
     if isinstance(value, torch.nn.Module):
         raise RuntimeError(f"the weights of the model are {short(state)}")
     return short(state)
+
+
+def is_model(found: object, methods: Sequence[str]) -> bool:
+    """Return whether it is a module with these methods; a class is none."""
+    own = (getattr(found, name, None) for name in methods)
+    return isinstance(found, torch.nn.Module) and all(map(callable, own))
+
+
+def numbers_of(module: torch.nn.Module) -> dict:
+    """Return copies of all parameters and buffers, also those that no checkpoint has.
+
+    Those are `persistent=False`; a weight under two names comes under the first.
+    """
+    return plain(dict([*module.named_parameters(), *module.named_buffers()]))
 
 
 def gradients_of(model: torch.nn.Module) -> dict:

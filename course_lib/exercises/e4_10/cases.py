@@ -21,7 +21,7 @@ def cases(seed: int) -> Iterator[Case]:
     for run, make in _MAKE.items():
         for ranks in numbers.sample((2, 3, 4, 5), 2) if seed else _RANKS:
             given, expected = make(ranks, seed, numbers)
-            yield Case({"run": run, "times": 1} | given, ranks, expected=expected)
+            yield Case({"run": run, "others": []} | given, ranks, expected=expected)
 
 
 def _batches(count, size, seed):
@@ -43,8 +43,10 @@ def _layer(ranks, seed, numbers):
 def _dropout(ranks, seed, numbers):
     batches = _batches(3, ranks * 7, seed)
     # by seed 0, of which a product with the rank is the same on all ranks
-    given = {"arguments": (batches, 0)}
-    return given | {"parts": ("masks", "weights"), "times": 2}, {"batches": batches}
+    given = {"arguments": (batches, 0), "parts": ("masks", "weights")}
+    # once more by the same seed, then by another
+    others = [(batches, 0), (batches, 1)]
+    return given | {"others": others}, {"batches": batches}
 
 
 def _clipping(ranks, seed, numbers):
@@ -99,7 +101,8 @@ def _script(ranks, seed, numbers):
     # no number of ranks divides it
     constants["TEST"] = ranks * (20 + seed % 5) + numbers.randint(1, ranks - 1)
     script = reference.Script(constants)
-    expected = {"weights": script.weights, "right": script.right(), "script": script}
+    expected = {"weights": script.weights, "script": script}
+    expected |= {"right": script.right(), "unsure": script.unsure()}
     given = {
         "constants": constants,
         "steps": 10,

@@ -67,7 +67,7 @@ def _within_group():
 
 
 def _watch_run(code, given):
-    """What run A, B, C or D gives, twice if asked, and the weights of its start."""
+    """What run A, B, C or D gives, also by `others`, and the weights of its start."""
     starts = []
 
     class Noting(DDP):
@@ -82,8 +82,8 @@ def _watch_run(code, given):
     rank, world_size = dist.get_rank(), dist.get_world_size()
     run = _function(names, f"run_{given['run'].lower()}")
     results = [
-        _named(run(rank, world_size, *given["arguments"]), given["parts"])
-        for _ in range(given["times"])
+        _named(run(rank, world_size, *arguments), given["parts"])
+        for arguments in (given["arguments"], *given["others"])
     ]
     return {"results": results, "starts": starts[:1]}
 

@@ -103,7 +103,7 @@ def _refuse_test(case, seen):
         found = one["results"][0]["right"]
         number = number_of(found)
         # a sample between two classes may fall on either side
-        if number is None or abs(number - right) > 1:
+        if number is None or abs(number - right) > case.expected["unsure"]:
             fill = {"found": shown(found), "right": right, "test": test}
             raise run_wrong("right", case, **fill)
     most = -(-test // ranks) * constants["EPOCHS"]

@@ -101,10 +101,13 @@ def judge_dropout(case: Case, seen) -> None:
                 raise run_wrong("masks", case, **fill)
     _refuse_alike(case, masks)
     for rank, one in enumerate(seen):
-        again = one["results"][-1]["masks"]
+        again, other = (result["masks"] for result in one["results"][1:])
+        seed = case.given["arguments"][1]
         if not _same(masks[rank], again):
-            seed = case.given["arguments"][1]
             raise run_wrong("other draws", case, seed=seed, rank=rank)
+        if _same(masks[rank], other):
+            more = case.given["others"][-1][1]
+            raise run_wrong("any seed", case, seed=seed, other=more, rank=rank)
     refuse_drift(case, states)
     right = reference.masked(start, batches, masks) if _fits(start) else {}
     off = gap(states[0], right)

@@ -101,6 +101,7 @@ def judge(case: Case, seen) -> str:
     _judge_statistics(own)
     _judge_numbers(case, found, sum(passed))
     _judge_left([one["left"] for one in seen])
+    _TEXTS.refuse([("seeded", [one["seeded"] for one in seen], 0, 0, 0)])
     buffers = sum(buffer.nbytes for buffer in case.given["model"].buffers())
     most, sent = _BYTES + buffers, [one["bytes"] for one in seen]
     _TEXTS.refuse([("bytes", sent, most, 0, most)], buffers=buffers, count=count)

@@ -74,7 +74,8 @@ def observe(rank, world_size, answer, given):
         statistics = [norm.running_mean.clone(), norm.running_var.clone()]
         for one in statistics:
             dist.broadcast(one, src=0)
-        before = _kept(module)
+        before, drawn = _kept(module), 1_000_003 + rank
+        torch.manual_seed(drawn)
         with _SharedEvaluation(module, statistics) as work:
             returned = answer(model, TensorDataset(*given["data"]))
         return {
@@ -85,6 +86,7 @@ def observe(rank, world_size, answer, given):
             "own statistics": work.own_statistics,
             "bytes": work.sent,
             "left": _changes(before, model, state),
+            "seeded": torch.initial_seed() != drawn,
         }
 
 

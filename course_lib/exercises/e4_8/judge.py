@@ -60,18 +60,39 @@ def judge(case: Case, seen) -> str:
 def _judge(case, seen):
     total, first = case.expected["total"], "first" in case.expected
     if "die" in case.given["faults"]:
-        raise _TEXTS.wrong("too short", found=min(_counts(seen)), **_where(case))
+        why = "full" if "full" in case.given["faults"] else "too short"
+        found = min(_counts(seen))
+        raise _TEXTS.wrong("too short", why=why, found=found, **_where(case))
     if not case.given["faults"]:
         _refuse_position(case, seen)
         most = total - case.expected["saved"]
         least = total if first else 0
         facts = [("too few steps", _counts(seen), total, least, total)]
-        facts += [("too many steps", _counts(seen), most, 0, most)]
         _TEXTS.refuse(facts, **_where(case))
+        _refuse_steps_again(case, seen, most)
         passes = [one["passes"] - len(one["steps"]) for one in seen]
         _TEXTS.refuse([("passes", passes, 0, 0, _SPARE)], **_where(case))
         _refuse_weights(case, seen)
         _refuse_beside(seen)
+
+
+def _refuse_steps_again(case, seen, most):
+    """Refuse more steps than a start may do that begins with the last save."""
+    for rank, found in enumerate(_counts(seen)):
+        if found > most:
+            fill = {"rank": rank, "ranks": len(seen), "found": found, "right": most}
+            why = _why_again(case, found)
+            raise _TEXTS.wrong("too many steps", why=why, **fill, **_where(case))
+
+
+def _why_again(case, found):
+    """The name of the hint for steps that are done again."""
+    whole = case.expected.get("whole", {})
+    if whole.get("seldom") or found < case.expected["total"]:
+        return "seldom"
+    if case.expected["saved"] == case.expected["total"] - EVERY:
+        return "begins anew"
+    return "ranks changed" if "alone" in case.expected else "lost"
 
 
 def _moment(case):
@@ -110,7 +131,10 @@ def _refuse_position(case, seen):
         clue = [weights, batch]
         fill = {"weights": weights, "batch": batch + 1, "rank": rank, **where}
         if not weights:
-            raise _TEXTS.wrong("first weights", clue=clue, before=batch, **fill)
+            why = "first of others" if rank else "first weights"
+            raise _TEXTS.wrong(
+                "first weights", why=why, clue=clue, before=batch, **fill
+            )
         why = "again" if batch < weights else "left out"
         raise _TEXTS.wrong("position", why=why, clue=clue, right=weights + 1, **fill)
 
@@ -146,7 +170,10 @@ def _refuse_weights(case, seen):
         return
     for state, right in zip(states, whole["weights"]):
         if isinstance(state, str) or not _same(state, right):
-            raise _first_other(case, seen)
+            wrong = _first_other(case, seen)
+            if "torn" in case.given:
+                wrong.hint = _TEXTS.hint("not all")
+            raise wrong
 
 
 def _same(state, right):

@@ -13,6 +13,7 @@ from course_lib.exercises import baseline
 from course_lib.exercises.e4_8.observe import EVERY, FaultyTraining, network
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.file_states import kept
+from course_lib.text import listed
 
 _MOMENTS = 6  # of a save, each before another launch
 _BATCH = 64  # samples of a step, all ranks together
@@ -25,7 +26,7 @@ def launches(seed: int) -> Iterator[Case]:
     Expected are how many steps a training has, how many of them are saved at least when
     it begins, and `whole`: what a launch without a fault has given, once it is judged.
     """
-    count, die = _drawn(random.Random(seed)) if seed else (300, 9)
+    count, late = _drawn(random.Random(seed)) if seed else (300, 14)
     per_epoch = -(-count // _BATCH)
     images, labels = baseline.samples(count)
     data = (images + 1) / 17, labels  # no zeros but those of dropout
@@ -33,18 +34,17 @@ def launches(seed: int) -> Iterator[Case]:
     shared = {"data": data, "epochs": epochs, "seed": seed, "faults": {}}
     with tempfile.TemporaryDirectory(prefix="course_lib") as parent:
         given = _LaunchFolder(shared, Path(parent), per_epoch * epochs)
-        yield from _killed(given, die)
+        yield from _killed(given, (12, late))
         yield from _other_ranks(given)
         yield from _full_disk(given)
+        yield from _torn(given)
         yield from _in_each_moment(given)
 
 
 def _drawn(numbers):
-    """How many samples, and steps before a kill in the middle of an epoch."""
-    # the last batch of an epoch is smaller, and none of its shares is empty
-    count = numbers.choice([n for n in range(200, 315) if n % _BATCH > 8])
-    steps = [n for n in (9, 10, 11, 13) if n // EVERY * EVERY % -(-count // _BATCH)]
-    return count, numbers.choice(steps)
+    """How many samples, and after how many steps ranks are killed late."""
+    # five steps in an epoch; the last one is smaller, and none of its shares is empty
+    return numbers.randrange(4 * _BATCH + 9, 315), numbers.choice((13, 14))
 
 
 class _LaunchFolder:
@@ -75,17 +75,24 @@ class _LaunchFolder:
         return case
 
 
-def _killed(given, die):
-    """Two ranks without a fault, without dropout and with it; then killed."""
-    told = f"killed in step {die + 1}"
-    given.begin("alone", 0.0, f"2 ranks {told}")
+def _killed(given, dies):
+    """Two ranks without a fault, without dropout and with it; then killed.
+
+    After 12 steps a save of the third step in each epoch is too old, after 13 and 14
+    the file of step 9, which comes last where numbers are sorted as texts.
+    """
+    numbers = listed(die + 1 for die in dies)
+    given.begin("alone", 0.0, f"2 ranks killed in steps {numbers} and at the end")
     given.expected = {"alone": _alone(given.shared)}
     yield given.whole(2)
     given.begin("whole-2", 0.25, given.proof)
     yield given.whole(2)
-    given.begin("killed", 0.25, given.proof)
-    yield given.case(2, told, faults={"die": die})
-    yield given.case(2, told, saved=die - EVERY)
+    for die in dies:
+        told = f"killed in step {die + 1}"
+        given.begin(f"killed-{die}", 0.25, given.proof)
+        yield given.case(2, told, faults={"die": die})
+        yield given.case(2, told, saved=die - EVERY)
+    yield given.case(2, "killed at the end", saved=given.total - EVERY)
 
 
 def _other_ranks(given):
@@ -108,6 +115,19 @@ def _full_disk(given):
     told = "after a full disk, and killed in a save"
     yield given.case(3, told, faults={"dying": 1})
     yield given.case(3, told, saved=2 * EVERY + 1)
+
+
+def _torn(given):
+    """Three ranks whose disk is full in a save, once on the first and once on the last
+    rank. All are killed in the next save: the one before the full disk is left.
+    """
+    faults, told = {"full": _FULL, "dying": 2 * EVERY + 1}, "killed after a full disk"
+    for rank in (0, 2):
+        given.begin(
+            f"torn-{rank}", 0.25, "3 ranks killed in the save after a full disk"
+        )
+        yield given.case(3, told, faults=faults, **{"full ranks": [rank]})
+        yield given.case(3, told, saved=1, torn=True)
 
 
 def _in_each_moment(given):

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import CLOSE, apart, gap, largest
+from course_lib.exercises.compare import CLOSE, apart, gap, largest, numbers_of
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.texts import Texts
 from course_lib.exercises.values import shown
@@ -44,13 +44,17 @@ def batches(seed: int, steps: int, count: int) -> list:
 
 
 def network(seed: int) -> torch.nn.Module:
-    """Return the network with BatchNorm; its buffers, too, are of the seed."""
+    """Return the network with BatchNorm; its buffers, too, are of the seed.
+
+    One is in no state dict, and nothing uses it.
+    """
     model = baseline.network_with_norm(seed)
     with baseline.seeded(seed):
         for norm in filter(lambda one: hasattr(one, "running_mean"), model):
             norm.running_mean.normal_()
             norm.running_var.uniform_(0.5, 2)
             norm.num_batches_tracked.fill_(seed)
+        model.register_buffer("table", torch.rand(3), persistent=False)
     return model
 
 
@@ -61,7 +65,7 @@ def alone(given: dict) -> tuple:
     A gradient is 0 where no rank has one.
     """
     module = given["make"](given["seed"])
-    start = {name: value.clone() for name, value in module.state_dict().items()}
+    start = numbers_of(module)
     optimizer, steps = given["optimizer"](module.parameters()), []
     for shares in given["steps"]:
         optimizer.zero_grad()

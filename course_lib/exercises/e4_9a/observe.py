@@ -1,17 +1,19 @@
 """Exercises 4.9a, 4.9b and 4.9c, in a rank: a training with a DDP that is an answer."""
 
-import contextlib
-
 import torch
-import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from course_lib.exercises.compare import gradients_of, group, noted, state_of
+from course_lib.exercises.compare import (
+    gradients_of,
+    group,
+    is_model,
+    noted,
+    numbers_of,
+)
 from course_lib.exercises.counted_traffic import Traffic
 from course_lib.exercises.values import plain
-
-_WAITS = ("wait", "get_future", "is_completed")  # ways to learn of a call's end
+from course_lib.exercises.waits import noted_waits, unasked
 
 
 def observe(rank, world_size, answer, given):
@@ -26,11 +28,11 @@ def observe(rank, world_size, answer, given):
         own = list(module.parameters())
         optimizer = given["optimizer"](own) if given["early"] else None
         model = answer(module, *given["more"])
-        if not _is_model(model):
+        if not is_model(model, ("forward", "finish")):
             return {"returned": plain(model)}
         there = {id(p) for p in model.parameters()} & set(map(id, module.parameters()))
         seen = {
-            "start": plain(state_of(module)),
+            "start": numbers_of(module),
             "kept": len(there & set(map(id, own))),
         }
         if seen["kept"] == len(own):  # else a training would tell nothing
@@ -51,53 +53,23 @@ def _train(model, module, optimizer, shares):
     """Yield what each step did; at an output that is none, what that is instead."""
     for *inputs, labels in shares:
         optimizer.zero_grad()
-        with Traffic(module) as traffic, _waits() as waited:
+        with Traffic(module) as traffic, noted_waits() as asked:
             output = model(*inputs)
             if not torch.is_tensor(output):
                 yield {"output": plain(output)}
                 return
             cross_entropy(output, labels).backward()
             model.finish()
-        step = _step_of(module, traffic, waited)
+        step = _step_of(module, traffic, asked)
         optimizer.step()
         yield step | {"weights": plain(dict(module.named_parameters()))}
 
 
-def _is_model(model):
-    """Return whether it can be trained: a class that is no module cannot."""
-    methods = (getattr(model, name, None) for name in ("forward", "finish"))
-    return isinstance(model, torch.nn.Module) and all(map(callable, methods))
-
-
-def _step_of(module, traffic, waited):
+def _step_of(module, traffic, asked):
     """Gradients, name and bytes of each call, and calls that nobody waited for."""
     calls = [call for after in traffic.sent for call in after]
     return {
         "gradients": plain(gradients_of(module)),
         "sent": [(name, size) for name, size in calls if size],
-        "open": max(0, len(calls) - len({id(work) for work in waited})),
+        "open": unasked(len(calls), asked),
     }
-
-
-@contextlib.contextmanager
-def _waits():
-    """Collect in a block the calls of collectives that somebody waits for.
-
-    Whether a call that nobody waits for has ended is a matter of chance.
-    """
-    waited, methods = [], {name: getattr(dist.Work, name) for name in _WAITS}
-
-    def noting(method):
-        def noted_wait(work, *args, **kwargs):
-            waited.append(work)
-            return method(work, *args, **kwargs)
-
-        return noted_wait
-
-    for name, method in methods.items():
-        setattr(dist.Work, name, noting(method))
-    try:
-        yield waited
-    finally:
-        for name, method in methods.items():
-            setattr(dist.Work, name, method)

@@ -37,15 +37,16 @@ def training(seed: int, ranks: int, *, narrow: int, wide: int) -> dict:
     """Return what ranks are given: in each step they train other tasks."""
     size = random.Random(seed).randint(5, 9)
     one, other, last = random.Random(seed).sample(range(TASKS), TASKS)
-    tasks = (
+    tasks: list[list[int | None]] = [
         [one] * ranks,  # no rank has a gradient of the others
-        [one] * (ranks - 1) + [other],
+        [*[one] * (ranks - 1), other],
         [(other, last)[rank % 2] for rank in range(ranks)],
         [last] * ranks,
-    )
+        [None] * ranks,  # all have all gradients
+    ]
     steps = [
         [(images[r::ranks], task, labels[r::ranks]) for r, task in enumerate(own)]
-        for own, (images, labels) in zip(tasks, batches(seed, 4, ranks * size))
+        for own, (images, labels) in zip(tasks, batches(seed, len(tasks), ranks * size))
     ]
     make = functools.partial(network, narrow=narrow, wide=wide)
     given = {"make": make, "seed": 17 + 10 * seed, "more": (), "steps": steps}

@@ -18,6 +18,7 @@ from course_lib.text import listed, many
 __all__ = ["cases", "judge", "observe"]
 _TEXTS = Texts("4.9d")
 _METHODS = ("forward", "finish")
+_NESTED = 2  # micro-batches; of more one is within the block of others
 WIDTHS = (9, 14, 12)
 
 
@@ -31,7 +32,7 @@ def cases(seed: int) -> Iterator[Case]:
     widths = numbers.sample(WIDTHS, 3) if seed else WIDTHS
     everyone, nobody = [True] * first, [False] * first
     steps = [[everyone], [everyone], [nobody], [everyone]]
-    yield case_of(numbers, steps, width=widths[0])
+    yield case_of(numbers, steps, width=widths[0], one_fills=True)
     some = numbers.sample([True, False, *[True] * (second - 2)], second)
     steps = [[some], [[True] * second], [[not one for one in some]]]
     yield case_of(numbers, steps, width=widths[1])
@@ -39,19 +40,29 @@ def cases(seed: int) -> Iterator[Case]:
     yield case_of(numbers, steps, width=widths[2], one_bucket=True)
 
 
-def case_of(numbers: random.Random, steps, *, width: int, one_bucket=False) -> Case:
+def case_of(
+    numbers: random.Random, steps, *, width: int, one_bucket=False, one_fills=False
+) -> Case:
     """Return a training whose `steps` say for each batch which ranks take the branch.
 
-    Where that is None, something is raised before the others.
+    Where that is None, something is raised before the others. A bucket has exactly
+    `cap` bytes where `one_fills`; else zero_grad leaves zeros, no None.
     """
     given: dict[str, Any] = {"width": width, "seed": numbers.randrange(1000)}
     # a square weight and two biases fit; what is full first is not what is sent first
     fitting = 4 * width**2 + 8 * width + numbers.randrange(30)
+    if one_fills:  # a square weight and a bias
+        fitting = 4 * width**2 + 4 * width
     given["cap"] = 2**20 if one_bucket else fitting
+    given["set_to_none"] = one_fills
     quiet = any(len(step) > 1 for step in steps)
     given["methods"] = (*_METHODS, "no_sync") if quiet else _METHODS
     given["steps"] = [
-        {"batches": drawn_step(numbers, filter(None, step)), "trouble": None in step}
+        {
+            "batches": drawn_step(numbers, filter(None, step)),
+            "trouble": None in step,
+            "nested": len(step) > _NESTED,
+        }
         for step in steps
     ]
     return Case(given, len(steps[0][0]), expected=alone(given))

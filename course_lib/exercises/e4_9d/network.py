@@ -8,20 +8,20 @@ from torch import nn
 from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.exercises import baseline
-from course_lib.exercises.compare import state_of
+from course_lib.exercises.compare import numbers_of
 
 
 class Branched(nn.Module):
     """Digits, f32[n, 1, 8, 8], and if to take a branch, to f32[n, 10].
 
     One weight is tied, its layer is used twice, another layer is frozen, and what is
-    used before the branch is registered after it.
+    used before the branch is registered after it. A buffer is in no state dict.
     """
 
     def __init__(self, width):
         super().__init__()
         square = partial(nn.Linear, width, width)
-        self.register_buffer("scale", 0.5 + torch.rand(64))
+        self.register_buffer("scale", 0.5 + torch.rand(64), persistent=False)
         self.first = nn.Linear(64, width, bias=False)
         self.branch, self.twice = square(), square()
         self.frozen = square().requires_grad_(False)
@@ -78,7 +78,7 @@ def alone(given: dict) -> list:
     """
     model = network(given["width"], given["seed"])
     optimizer = baseline.optimizer(model)
-    found = [state_of(model)]
+    found: list = [numbers_of(model)]
     for step in given["steps"]:
         optimizer.zero_grad(set_to_none=False)
         for batch in step["batches"]:
@@ -90,7 +90,7 @@ def alone(given: dict) -> list:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         gradients = {name: p.grad.clone() for name, p in trained.items()}
         optimizer.step()
-        found.append((gradients, state_of(model)))
+        found.append((gradients, numbers_of(model)))
     return found
 
 

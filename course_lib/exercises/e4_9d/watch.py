@@ -1,15 +1,15 @@
 """What a backward does, in order: gradients that come, calls that go, and waits."""
 
 import contextlib
-import sys
+import threading
 from functools import partial
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_ENDS = ("wait", "get_future", "is_completed")  # ways to learn that a call has ended
+from course_lib.exercises.compare import replaced
+from course_lib.exercises.waits import noted_waits, unasked
 
 
 class PassWatch(TorchDispatchMode):
@@ -18,7 +18,8 @@ class PassWatch(TorchDispatchMode):
     `sent` has name and bytes of each call. `passes` has for each forward and backward
     the names of the parameters in the order of their gradients, how many calls there
     were before each and at the end, and in which ways the pass waited for one.
-    `touched` is true if a tensor was used that might still be on its way.
+    `touched` is true if a tensor was used that might still be on its way; what waits
+    for its future, as `then` calls it, may use it.
     """
 
     def __init__(self, module: nn.Module):
@@ -37,12 +38,13 @@ class PassWatch(TorchDispatchMode):
     def clear(self) -> None:
         """Forget what was seen, before a step."""
         self.sent, self.passes, self.touched = [], [], False
-        self._flying, self._used, self._ended = [], set(), []
+        self._flying, self._used, self._asked = [], set(), []
+        self._follows = False
 
     @property
     def open(self) -> int:
         """How many calls there were of which nobody asked whether they have ended."""
-        return max(0, len(self.sent) - len(set(map(id, self._ended))))
+        return unasked(len(self.sent), self._asked)
 
     @contextlib.contextmanager
     def one_pass(self):
@@ -55,28 +57,37 @@ class PassWatch(TorchDispatchMode):
         self._pass = None
 
     def __enter__(self):
-        # PyTorch 2.15: who calls work.get_future() gets this class, not torch.futures's
-        owners = [(dist.Work, name) for name in _ENDS] + [(torch.Future, "wait")]
-        self._methods = [(owner, name, getattr(owner, name)) for owner, name in owners]
-        for owner, name, method in self._methods:
-            setattr(owner, name, self._noting(name, method))
+        self._thread = threading.get_ident()
+        self._patches = contextlib.ExitStack()
+        self._asked = self._patches.enter_context(noted_waits(self._note_wait))
+        self._patches.enter_context(replaced(torch.Future, "then", self._after))
         return super().__enter__()
 
     def __exit__(self, *error):
-        for owner, name, method in self._methods:
-            setattr(owner, name, method)
+        self._patches.close()
         return super().__exit__(*error)
 
-    def _noting(self, name, method):
-        def noting(work, *args, **kwargs):
-            caller = sys._getframe(1).f_globals.get("__name__", "")
-            self._ended.append(work)  # keeps it, so that another has another id
-            own = not caller.startswith("torch.distributed")  # not all_reduce's
-            if self._pass and name == "wait" and own:
-                self._pass["waits"].append("wait")
-            return method(work, *args, **kwargs)
+    def _after(self, then):
+        """What follows a future has waited for it, also where it runs at once."""
 
-        return noting
+        def noting_then(future, callback):
+            def following(done):
+                if threading.get_ident() != self._thread:
+                    return callback(done)
+                before, self._follows = self._follows, True
+                try:
+                    return callback(done)
+                finally:
+                    self._follows = before
+
+            return then(future, following)
+
+        return noting_then
+
+    def _note_wait(self, name, of_torch):
+        # not that of all_reduce, which waits by itself unless it is asynchronous
+        if self._pass and name == "wait" and not of_torch:
+            self._pass["waits"].append("wait")
 
     def _note_gradient(self, name, _gradient):
         if self._pass:
@@ -86,7 +97,7 @@ class PassWatch(TorchDispatchMode):
     def __torch_dispatch__(self, operator, _types, args=(), kwargs=None):
         if operator.namespace == "c10d":
             self._note_call(operator.overloadpacket.__name__, args)
-        elif self._flying and not operator.is_view:
+        elif self._flying and not self._follows and not operator.is_view:
             self._note_use([*args, *(kwargs or {}).values()])
         return operator(*args, **(kwargs or {}))
 
@@ -102,8 +113,8 @@ class PassWatch(TorchDispatchMode):
         for number, flying in enumerate(self._flying):
             if any(_overlap(one, other) for one in flying for other in used):
                 self._used.add(number)
-        ended = 0 if self._pass else len(set(map(id, self._ended)))
-        self.touched |= len(self._used) > ended
+        asked = [] if self._pass else self._asked
+        self.touched |= unasked(len(self._used), asked) > 0
 
 
 def _tensors(values):

@@ -56,12 +56,12 @@ def _refuse_noise(given, step, where):
         raise _TEXTS.wrong("swallowed", **where)
     last = step["passes"][len(step["passes"]) - 1]
     before, after = (last["calls"][:1] or [0])[0], (last["calls"][-1:] or [0])[0]
-    found = large(step["sent"][:before])
-    quiet = len(step["passes"]) - 1
-    if found:
-        clue = {"step": where["step"], "sizes": found}
-        fill = {"found": sum(found), "quiet": many(quiet, "micro-batch")}
-        raise _TEXTS.wrong("heard", clue=clue, **fill, **where)
+    calls, quiet = step["sent"][:before], len(step["passes"]) - 1
+    if calls:
+        clue = {"step": where["step"], "sizes": large(calls)}
+        fill = {"found": many(len(calls), "call"), "bytes": sum(n for _, n in calls)}
+        told = many(quiet, "micro-batch")
+        raise _TEXTS.wrong("heard", clue=clue, quiet=told, **fill, **where)
     if quiet and not large(step["sent"][before:after]):
         why = "after trouble" if given["trouble"] else "after the block"
         raise _TEXTS.wrong("silent", why=why, **where)

@@ -7,8 +7,9 @@ class FirstDDP(nn.Module):
     def __init__(self, module):
         super().__init__()
         self.module = module
-        for name, value in sorted(module.state_dict().items()):
-            dist.broadcast(value, 0)
+        state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        for _, value in sorted(state.items()):
+            dist.broadcast(value.data, 0)
 
     def forward(self, *inputs):
         return self.module(*inputs)

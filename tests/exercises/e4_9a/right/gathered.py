@@ -4,9 +4,11 @@ class FirstDDP(nn.Module):
     def __init__(self, module):
         super().__init__()
         self.module = module
-        state = [{name: value.cpu() for name, value in module.state_dict().items()}]
+        own = [t.detach() for t in (*module.parameters(), *module.buffers())]
+        state = [[value.cpu() for value in own]]
         dist.broadcast_object_list(state, src=0)
-        module.load_state_dict(state[0])
+        for value, first in zip(own, state[0]):
+            value.copy_(first)
 
     def forward(self, *args):
         return self.module.forward(*args)

@@ -4,8 +4,9 @@ class CarefulDDP(nn.Module):
     def __init__(self, module):
         super().__init__()
         self.module, self.ranks = module, dist.get_world_size()
-        for name in sorted(module.state_dict()):
-            dist.broadcast(module.state_dict()[name], src=0)
+        for part in module.modules():
+            for value in (*part.parameters(False), *part.buffers(False)):
+                dist.broadcast(value.data, src=0)
 
     def forward(self, *inputs):
         return self.module(*inputs)

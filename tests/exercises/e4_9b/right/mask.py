@@ -4,7 +4,7 @@ class CarefulDDP(nn.Module):
     def __init__(self, module):
         super().__init__()
         self.module = module
-        for value in module.state_dict().values():
+        for value in (*map(torch.detach, module.parameters()), *module.buffers()):
             dist.broadcast(value, src=0)
 
     def forward(self, *inputs):

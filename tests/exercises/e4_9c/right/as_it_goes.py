@@ -4,7 +4,7 @@ class BucketDDP(nn.Module):
     def __init__(self, module, cap):
         super().__init__()
         self.module, self.cap = module, cap
-        for value in module.state_dict().values():
+        for value in (*map(torch.detach, module.parameters()), *module.buffers()):
             dist.broadcast(value, src=0)
 
     def forward(self, *inputs):

@@ -16,7 +16,7 @@ class EarlyDDP(nn.Module):
             register_multi_grad_hook(bucket, self._hook(index))
 
     def _start_equal(self):
-        for tensor in self.module.state_dict(keep_vars=True).values():
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
             dist.broadcast(tensor.detach(), src=0)
 
     @staticmethod

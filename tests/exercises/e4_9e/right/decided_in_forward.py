@@ -32,8 +32,8 @@ class QuietDDP(nn.Module):
         super().__init__()
         self.module = module
         with torch.no_grad():
-            for tensor in module.state_dict().values():
-                dist.broadcast(tensor, 0)
+            for tensor in (*module.parameters(), *module.buffers()):
+                dist.broadcast(tensor.data, 0)
         self.order = [Bucket()]
         trainable = [p for p in module.parameters() if p.requires_grad]
         for p in trainable[::-1]:

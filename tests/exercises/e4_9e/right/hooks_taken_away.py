@@ -26,10 +26,12 @@ class QuietDDP(nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self):
-        for handle in self.handles:
+        taken, self.handles = self.handles, []
+        for handle in taken:
             handle.remove()
         with contextlib.ExitStack() as stack:
-            stack.callback(self.hook)
+            if taken:  # else this block is within another one
+                stack.callback(self.hook)
             yield
 
     def arrived(self, p):

@@ -30,11 +30,11 @@ class QuietDDP(nn.Module):
 
     @contextmanager
     def no_sync(self):
-        self.muted = True
+        muted, self.muted = self.muted, True
         try:
             yield
         finally:
-            self.muted = False
+            self.muted = muted
 
     def start(self):
         self.left = [len(group) for group in self.groups]
