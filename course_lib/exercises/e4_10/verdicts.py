@@ -101,13 +101,12 @@ def judge_dropout(case: Case, seen) -> None:
                 raise run_wrong("masks", case, **fill)
     _refuse_alike(case, masks)
     for rank, one in enumerate(seen):
-        again, other = (result["masks"] for result in one["results"][1:])
-        seed = case.given["arguments"][1]
-        if not _same(masks[rank], again):
+        again = [result["masks"] for result in one["results"]]
+        seed, other = case.given["arguments"][1], case.given["others"][-1][1]
+        if not all(_same(masks[rank], same) for same in again[:-1]):
             raise run_wrong("other draws", case, seed=seed, rank=rank)
-        if _same(masks[rank], other):
-            more = case.given["others"][-1][1]
-            raise run_wrong("any seed", case, seed=seed, other=more, rank=rank)
+        if _same(masks[rank], again[-1]):
+            raise run_wrong("any seed", case, seed=seed, other=other, rank=rank)
     refuse_drift(case, states)
     right = reference.masked(start, batches, masks) if _fits(start) else {}
     off = gap(states[0], right)
