@@ -54,6 +54,7 @@ _RUN = """async number => {
 }"""
 _CHANGE_THEME = """theme =>
     window.jupyterapp.commands.execute("apputils:change-theme", { theme })"""
+_SHUT_DOWN = """() => window.jupyterapp.commands.execute("kernelmenu:shutdown")"""
 _FIND = """text => window.jupyterapp.shell.currentWidget.content.widgets.findIndex(
     cell => cell.model.type === "code"
         && cell.model.sharedModel.getSource().includes(text))"""
@@ -140,6 +141,21 @@ def opened(browser, address, path):
     page.locator(".jp-Notebook .jp-Cell").first.click()
     wait_for_kernel(page, path)
     return page
+
+
+@contextlib.contextmanager
+def visited(browser, address, path):
+    """The same page, within this context: then its kernel is shut down, too.
+
+    As the end of each lesson asks for: a kernel and its server of ranks hold up to two
+    gigabytes, and those of all lessons together more than a machine has.
+    """
+    page = opened(browser, address, path)
+    try:
+        yield page
+    finally:
+        page.evaluate(_SHUT_DOWN)
+        page.close()
 
 
 def wait_for_kernel(page, path):

@@ -40,21 +40,20 @@ def _shots(browser, address, path, work):
     """Run one lesson; the picture of each screen of it, in both themes."""
     for old in FOLDER.glob(f"{path.stem}-*.png"):
         old.unlink()
-    page = driven.opened(browser, address, Path("notebooks", path.name))
-    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-    Run(page, path, work)
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
-    panel = page.locator(_PANEL).first
-    for theme in ("Light", "Dark"):
-        driven.theme(page, theme)
-        height = panel.evaluate("panel => panel.scrollHeight")
-        step = int(panel.bounding_box()["height"]) - OVERLAP
-        for number, top in enumerate(range(0, height, step)):
-            panel.evaluate("(panel, top) => { panel.scrollTop = top }", top)
-            shot = FOLDER / f"{path.stem}-{theme.lower()}-{number:02}.png"
-            panel.screenshot(path=shot)
-            yield shot
-    page.close()
+    with driven.visited(browser, address, Path("notebooks", path.name)) as page:
+        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        Run(page, path, work)
+        page.evaluate("window.jupyterapp.shell.collapseLeft()")
+        panel = page.locator(_PANEL).first
+        for theme in ("Light", "Dark"):
+            driven.theme(page, theme)
+            height = panel.evaluate("panel => panel.scrollHeight")
+            step = int(panel.bounding_box()["height"]) - OVERLAP
+            for number, top in enumerate(range(0, height, step)):
+                panel.evaluate("(panel, top) => { panel.scrollTop = top }", top)
+                shot = FOLDER / f"{path.stem}-{theme.lower()}-{number:02}.png"
+                panel.screenshot(path=shot)
+                yield shot
 
 
 if __name__ == "__main__":

@@ -106,10 +106,9 @@ class Run:
 
 @pytest.fixture(scope="module", params=LESSONS, ids=lambda path: path.stem)
 def lesson(request, browser, lab, work):
-    page = driven.opened(browser, lab, Path("notebooks", request.param.name))
-    run = Run(page, request.param, work)
-    yield run
-    page.close()
+    path = Path("notebooks", request.param.name)
+    with driven.visited(browser, lab, path) as page:
+        yield Run(page, request.param, work)
 
 
 def text(cell):
