@@ -29,7 +29,8 @@ else:
 
 HERE = Path(__file__).parent / "exercises"
 # `EVERY_CASE=1`, as for the table of checks, decides all answers with all seeds, and
-# judges more values; `make proof` takes a share of these
+# judges more values; `make proof` takes a share of these, for a row of the table is of
+# an exercise as it is now
 EVERY = bool(os.environ.get("EVERY_CASE"))
 
 
@@ -82,6 +83,11 @@ def few() -> frozenset[Answer]:
             kept.add(answer)
             counts[kind] += 1
     return frozenset(kept)
+
+
+def is_taken(answer: Answer, part: int) -> bool:
+    """True for what makes a mistake of its own, the few, and one in `part` others."""
+    return EVERY or answer.makes or answer in few() or drawn(answer) // 18 % part == 0
 
 
 def drawn(answer: Answer) -> int:
