@@ -81,12 +81,12 @@ lab: $(VENV)/.setup ## open work/, your own copy of the lessons, in JupyterLab; 
 	$(NO_NEWS) $(RUN) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) \
 	    --ServerApp.root_dir="$(CURDIR)/work" $(ARGS) work/notebooks/00_start_here.ipynb
 
-test: $(VENV)/.test ## does the course work here? 3 to 5 minutes; one test: make test ARGS="-k NAME"
+test: $(VENV)/.test ## does the course work here? 5 to 10 minutes; one test: make test ARGS="-k NAME"
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PYTEST) --run test $(ARGS)
 
-proof: $(VENV)/.test ## all the other tests, for those who change the course: some 15 minutes
+proof: $(VENV)/.test ## all the other tests, for those who change the course: half an hour
 	$(PYTEST) --run proof $(ARGS)
 
 grade: $(VENV)/.grade ## grade your exercises in work/; what was handed in: make grade ARGS="FOLDER -j 4 --html pages"
