@@ -54,7 +54,12 @@ _RUN = """async number => {
 }"""
 _CHANGE_THEME = """theme =>
     window.jupyterapp.commands.execute("apputils:change-theme", { theme })"""
-_SHUT_DOWN = """() => window.jupyterapp.commands.execute("kernelmenu:shutdown")"""
+_SHUT_DOWN = """async () => {
+    await window.jupyterapp.commands.execute("kernelmenu:shutdown")
+    const { kernels } = window.jupyterapp.serviceManager
+    await kernels.refreshRunning()
+    return [...kernels.running()].length
+}"""
 _FIND = """text => window.jupyterapp.shell.currentWidget.content.widgets.findIndex(
     cell => cell.model.type === "code"
         && cell.model.sharedModel.getSource().includes(text))"""
@@ -154,8 +159,9 @@ def visited(browser, address, path):
     try:
         yield page
     finally:
-        page.evaluate(_SHUT_DOWN)
+        left = page.evaluate(_SHUT_DOWN)
         page.close()
+    assert not left, f"{left} kernels go on"
 
 
 def wait_for_kernel(page, path):
