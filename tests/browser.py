@@ -152,8 +152,8 @@ def opened(browser, address, path):
 def visited(browser, address, path):
     """The same page, within this context: then its kernel is shut down, too.
 
-    As the end of each lesson asks for: a kernel and its server of ranks hold up to two
-    gigabytes, and those of all lessons together more than a machine has.
+    As the end of each lesson asks for: a kernel and its server of ranks hold about a
+    gigabyte, and those of all lessons together more than a machine may have.
     """
     page = opened(browser, address, path)
     try:

@@ -82,9 +82,13 @@ LATE = {
     "08": "kill",
     "08b": "pub",
 }
-# modules with a test for each answer: beside each mistake, one in so many others is
-# decided again in `make proof`
-SHARES = {"tests.test_checks": 3, "tests.test_start_methods": 3, "tests.test_judges": 2}
+# of the answers that these tests decide, beside each mistake, `make proof` takes one in
+# so many
+SHARES = {
+    "tests/test_checks.py::test_a_wrong_answer_gets_its_hint": answers.PART,
+    "tests/test_start_methods.py::test_a_wrong_answer_gets_its_hint": answers.PART,
+    "tests/test_judges.py::test_other_cases_decide_as_the_learners_do": 2,
+}
 _NAMED = ("keyword", "markexpr", "changed", "lf")  # options that name tests
 
 
@@ -123,16 +127,11 @@ def _is_further_answer(item):
 
 
 def is_left_out(item) -> bool:
-    """True for an answer that is decided only where it is named, or all are asked for.
-
-    Right ones are left out by their judge alone, which decides them with other seeds.
-    """
-    if not _is_further_answer(item) or item.module.__name__ not in SHARES:
+    """True for an answer that is decided only where it, or all of them, are named."""
+    part = SHARES.get(item.nodeid.partition("[")[0])
+    if part is None:
         return False
-    name, answer = item.module.__name__, item.callspec.params["answer"]
-    if not answer.hint and name != "tests.test_judges":
-        return False
-    return not answers.is_taken(answer, SHARES[name])
+    return not answers.is_taken(item.callspec.params["answer"], part)
 
 
 def _is_caused_again(item, caused):

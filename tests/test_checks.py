@@ -40,7 +40,6 @@ from tests.checking import (
 from tests.grading import Handed
 from tests.kernels import Kernel, error, shown
 from tests.leftovers import becomes, descendants
-from tests.runs import SHARES
 
 SHORT = 6  # seconds for ranks that would wait until the usual limit
 # what starts processes of its own does not run in this one
@@ -187,7 +186,7 @@ def assert_kept(answer, today):
 @pytest.mark.parametrize("exercise", exercises())
 def test_each_mistake_has_a_hint_of_its_own(exercise):
     wrong = (one for one in answers.wrong() if one.exercise == exercise)
-    mine = [answer for answer in wrong if answers.is_taken(answer, SHARES[__name__])]
+    mine = [answer for answer in wrong if answers.is_taken(answer)]
     told = {one.id: bare(said(one).message + said(one).hint) for one in mine}
     for answer in mine:
         others = [other for other in mine if other.mistake != answer.mistake]
