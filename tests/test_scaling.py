@@ -1,5 +1,6 @@
 """The model of a training step on many GPUs, where its answer is known."""
 
+import math
 import random
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from benchmarks import published_scaling
 from benchmarks import scaling as benchmark
 from course_lib.accelerators.alpha_beta import ALGORITHMS
-from course_lib.accelerators.hardware import Link
+from course_lib.accelerators.hardware import Link, achievable
 from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.clusters.scaling import (
     Bills,
@@ -28,6 +29,7 @@ from course_lib.clusters.scaling import (
     strong,
     weak,
 )
+from course_lib.clusters.sharding import ShardedTraining
 from course_lib.errors import UsageError
 
 FAST = Link("fast", bandwidth=100e9, latency=1e-6, source="")
@@ -298,3 +300,66 @@ def test_most_gradients_of_vgg_are_ready_when_backward_has_hardly_begun():
     sizes, ready = published_scaling.buckets_of_vgg()
     assert sum(sizes) == 4 * 138_357_544 and ready[-1] == 1
     assert sum(sizes[:3]) > 0.85 * sum(sizes) and ready[2] < 0.01
+
+
+def llm(**others):
+    return ShardedTraining(
+        **{"parameters": 7e9, "layers": 32, "tokens": 2**22} | others
+    )
+
+
+def test_fsdp_hides_what_it_sends_above_as_many_tokens_as_flops_for_a_byte():
+    """6 FLOPs of a parameter and token, 3 x 2 bytes of a parameter: both 6."""
+    flops = achievable("H100").flops["bfloat16"]
+    network = Network(inside=ideal(450e9), between=ideal(450e9))
+    for parameters in (1e9, 70e9):
+        for gpus in (8, 64, 512):
+            # a ring keeps one share of `gpus` at home
+            few = flops / 450e9 * (gpus - 1) / gpus
+            for factor, hidden in ((0.99, False), (1.01, True)):
+                tokens = factor * few * gpus
+                job = llm(parameters=parameters, tokens=tokens)
+                computed = job.compute(gpus)
+                assert (job.sent(gpus, network) <= computed) == hidden
+                assert (job.step(gpus, network) == computed) == hidden
+
+
+def ideal(bandwidth):
+    return Link("", bandwidth, 0.0, "")
+
+
+def test_hsdp_sends_two_copies_between_nodes_where_fsdp_sends_three():
+    """With many nodes and slow links; each ring keeps one share at home."""
+    network = Network(inside=ideal(math.inf), between=ideal(1e9), ports=1)
+    job, nodes, whole = llm(), 64, 14.0  # seconds of 14 GB
+    fsdp = job.sent(8 * nodes, network)
+    hsdp = job.sent(8 * nodes, network, hybrid=True)
+    assert fsdp == pytest.approx(3 * whole * (8 * nodes - 1) / (8 * nodes))
+    assert hsdp == pytest.approx(2 * whole * (nodes - 1) / nodes)
+
+
+def test_rings_over_all_gpus_wait_for_each_hop_and_those_within_a_node_do_not():
+    slow = Link("", math.inf, 1e-3, "")
+    network = Network(inside=ideal(math.inf), between=slow)
+    job = llm(layers=10)
+    assert job.sent(64, network) == pytest.approx(3 * 10 * 63 * 1e-3 / 8)
+    assert job.sent(64, network, hybrid=True) == pytest.approx(2 * 10 * 7 * 1e-3)
+
+
+def test_on_one_node_both_forms_are_the_same_and_on_one_gpu_nothing_is_sent():
+    job, network = llm(), Network()
+    assert job.sent(8, network) == job.sent(8, network, hybrid=True)
+    assert job.sent(1, network) == 0
+    assert job.step(1, network) == job.compute(1)
+
+
+@pytest.mark.parametrize("name", ["parameters", "layers", "tokens", "bytes"])
+@pytest.mark.parametrize("number", [0, -1, math.nan, math.inf])
+def test_a_training_without_size_is_refused(name, number):
+    with pytest.raises(UsageError, match=f"{name} must be more than 0"):
+        llm(**{name: number})
+
+
+def test_gpus_that_do_not_fill_their_nodes_are_refused():
+    with pytest.raises(UsageError, match="cannot place 12 GPUs on nodes of 8"):
+        llm().sent(12, Network())

@@ -100,7 +100,7 @@ class Network:
 
         Errors: `UsageError` for GPUs that do not fill their nodes.
         """
-        inner, nodes = self._levels(gpus)
+        inner, nodes = self.levels(gpus)
         rings = find_algorithm("chunked ring").seconds(inner, bytes, link=self.inside)
         if nodes == 1:
             return rings
@@ -112,8 +112,11 @@ class Network:
         chunk = max(1, bytes / inner)
         return rings + min(way.seconds(nodes, chunk, link=link) for way in ways)
 
-    def _levels(self, gpus):
-        """GPUs in a node, and nodes."""
+    def levels(self, gpus: int) -> tuple[int, int]:
+        """Return how many GPUs a node has, and how many nodes there are.
+
+        Errors: `UsageError` for GPUs that do not fill their nodes.
+        """
         size = self.gpus_per_node
         if isinstance(gpus, int) and gpus > 0:
             inner = min(gpus, size)
