@@ -19,7 +19,7 @@ import types
 import weakref
 from importlib.machinery import ModuleSpec
 
-from course_lib.launching import ddp, surroundings
+from course_lib.launching import ddp, sharding, surroundings
 from course_lib.launching.protocol import Cause, Place, Record
 from course_lib.launching.watchdog import responder
 from course_lib.stacks import Frame
@@ -174,6 +174,7 @@ def _call(place, fn, *, args, kwargs):
         except BaseException:
             responder.tell(responder.RAISED)  # to write how takes a moment
             raise
+        rank_log.look()  # before another rank ends, which closes connections
         responder.tell(responder.LEFT)
     if os.getpid() != born:
         _flush()
@@ -226,7 +227,7 @@ def _failure(status, error):
         details="".join(traceback.format_exception(error)),
         virtual=_virtual_gpus(),
         at=at,
-        hints=tuple(ddp.hints(error, _text(error))),
+        hints=(*ddp.hints(error, _text(error)), *sharding.hints(error, _text(error))),
     )
 
 
