@@ -18,6 +18,7 @@ from course_lib.scenes.nodes import nodes
 from course_lib.scenes.noise import noise
 from course_lib.scenes.overlap import overlap
 from course_lib.scenes.pipeline import pipeline
+from course_lib.scenes.sharding import sharding
 from course_lib.scenes.timeline import timeline
 from course_lib.scenes.transfers import transfers
 
@@ -25,5 +26,5 @@ from course_lib.scenes.transfers import transfers
 __all__ = [
     "accumulation", "all_reduces", "buckets", "collective", "dealing", "interleaved",
     "lost_updates", "memory_bars", "memory_switches", "messages", "nodes", "noise",
-    "overlap", "pipeline", "timeline", "transfers",
+    "overlap", "pipeline", "sharding", "timeline", "transfers",
 ]
