@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from course_lib import colors
+from course_lib.accelerators.dtensors import DTensorPart
 from course_lib.plots import figure as frame
 from course_lib.plots.bars import plot_bars
 from course_lib.plots.curves import plot_curves
@@ -272,9 +273,15 @@ def test_sixteen_ranks_make_a_higher_figure_of_the_same_width():
 
 # --- every figure
 
+# a vector on two ranks, as they bring it back
+PARTS = [
+    DTensorPart((4,), torch.ones(2), ("Shard(0)",), (2,), ("dp",), (((at, at + 2),),))
+    for at in (0, 2)
+]
 EVERY = {
     "timeline": lambda ax=None: plot_timeline(DDP, ax=ax),
     "samples": lambda ax=None: plot_sharding([[0, 2], [1, 3]], ax=ax),
+    "parts": lambda ax=None: plot_sharding(PARTS, ax=ax),
     "images": lambda ax=None: plot_images(torch.rand(4, 1, 8, 8), [1, 2, 3, 4], ax=ax),
     "curves": lambda ax=None: plot_curves(
         {"loss": {1: [2, 3], 10: [1, 2]}},

@@ -1,14 +1,22 @@
 """Memory of virtual GPUs: counted by storage, freed at once, refused when full."""
 
+import copy
 import gc
+import io
+import pickle
 
+import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
+import course_lib as cl
 from course_lib.accelerators.memory import KINDS
 from course_lib.accelerators.memory_by_kind import memory
+from course_lib.accelerators.vgpu.tensors import new_tensor
 from course_lib.accelerators.virtual import machine
+from course_lib.clusters.fake_ranks import fake_ranks
 from course_lib.tracing.device_trace import trace
 
 MB = 1_000_000
@@ -206,3 +214,236 @@ def test_the_changes_of_a_trace_never_go_below_zero_or_above_the_peak(small):
         assert level >= 0
     assert result.memory[0].time == 0
     assert 0 < most <= torch.vgpu.max_memory_allocated(small)
+
+
+# --- storages that are resized, as FSDP does
+
+
+def test_an_emptied_storage_holds_nothing_until_it_is_filled_again(small):
+    tensor = torch.ones(100, device=small)
+    view = tensor[10:]
+    assert view.untyped_storage().resize_(0).nbytes() == held(small) == 0
+    assert tensor.untyped_storage().size() == 0 and tensor.shape == (100,)
+    tensor.untyped_storage().resize_(400)
+    assert held(small) == 400 and tensor.fill_(2).sum() == 200 and view.sum() == 180
+    del tensor
+    assert held(small) == 400
+    del view
+    assert held(small) == 0
+
+
+def test_a_storage_that_grows_needs_room_beside_its_own_as_on_cuda(small):
+    tensor = torch.ones(100, device=small)
+    torch.vgpu.reset_peak_memory_stats(small)
+    storage = tensor.untyped_storage().resize_(800)
+    assert (held(small), torch.vgpu.max_memory_allocated(small)) == (800, 1200)
+    assert tensor.sum() == 100
+    storage.resize_(400)
+    assert held(small) == 400
+
+
+def test_a_storage_that_cannot_grow_stays_as_it_is(small):
+    tensor = torch.ones(MB, device=small)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        tensor.untyped_storage().resize_(8 * MB)
+    assert "Tried to allocate 7.63 MiB" in str(caught.value)
+    assert "activations 3.81 MiB" in str(caught.value)
+    assert held(small) == tensor.untyped_storage().nbytes() == 4 * MB
+    assert tensor.sum() == MB
+    tensor.untyped_storage().resize_(0)
+    tensor.untyped_storage().resize_(8 * MB)
+    assert held(small) == 8 * MB
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, "many", None])
+def test_a_size_that_is_none_changes_nothing(small, count):
+    tensor = torch.ones(100, device=small)
+    with pytest.raises((RuntimeError, TypeError)):
+        tensor.untyped_storage().resize_(count)
+    assert held(small) == tensor.untyped_storage().nbytes() == 400
+
+
+def test_memory_that_cannot_be_resized_changes_nothing(small):
+    elem = torch.from_numpy(np.ones(100, np.float32))
+    tensor = new_tensor(elem, machine.places[0])
+    with pytest.raises(RuntimeError, match="not resizable"):
+        tensor.untyped_storage().resize_(800)
+    assert held(small) == 400
+
+
+def test_a_storage_counts_as_long_as_it_lives(small):
+    storage = torch.ones(100, device=small).untyped_storage()
+    assert held(small) == 400
+    storage.resize_(800)
+    assert held(small) == 800
+    tensor = torch.empty(0, device=small).set_(storage, 0, (200,))
+    assert held(small) == 800 and tensor[:100].sum() == 100
+    del storage, tensor
+    assert held(small) == 0
+
+
+def test_tensors_that_are_set_to_one_storage_count_once(small):
+    tensor = torch.ones(100, device=small)
+    same = torch.empty(0, device=small).set_(tensor)
+    assert held(small) == same.nbytes == 400
+    rest = tensor[10:]
+    tensor.resize_(1000)
+    assert held(small) == 4000 and rest.sum() == 90
+
+
+def test_a_tensor_travels_after_somebody_has_seen_its_storage(small):
+    tensor = torch.ones(100, device=small)
+    storage = tensor.untyped_storage()
+    assert torch.is_storage(storage) and type(storage) is torch.UntypedStorage
+    torch.save(storage, io.BytesIO())
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    file.seek(0)
+    copies = [
+        torch.load(file),
+        pickle.loads(pickle.dumps(tensor)),
+        copy.deepcopy(tensor),
+        tensor.clone(),
+    ]
+    assert all(each.device == small and each.sum() == 100 for each in copies)
+    assert held(small) == 400 * (1 + len(copies))
+    storage.resize_(0)  # of this tensor alone
+    assert held(small) == 400 * len(copies)
+    plain = copy.deepcopy(copies[0].untyped_storage())  # on the CPU, as ever
+    assert plain.resize_(0).nbytes() == 0 and held(small) == 400 * len(copies)
+
+
+def test_what_is_freed_is_refused_and_does_not_end_the_process(small):
+    tensor, other = torch.ones(2, 3, device=small), torch.ones(3, device=small)
+    tensor.untyped_storage().resize_(0)
+    for use in (
+        lambda: tensor @ other,
+        lambda: torch.cat([tensor, tensor]),
+        lambda: tensor.view(-1).zero_(),
+        lambda: tensor.cpu(),
+        lambda: pickle.dumps(tensor),
+        lambda: copy.deepcopy(tensor),
+    ):
+        with pytest.raises(RuntimeError, match="on vgpu:0 whose memory is freed"):
+            use()
+    assert repr(tensor) == "tensor(freed, device='vgpu:0')"
+    assert torch.zeros_like(tensor).sum() == 0 and tensor.view(-1).shape == (6,)
+    tensor.untyped_storage().resize_(24)
+    assert (tensor.fill_(1) @ other).tolist() == [3, 3]
+
+
+def test_memory_keeps_its_kind_when_it_is_freed_and_taken(small):
+    weight = nn.Parameter(torch.ones(100, device=small))
+    with trace() as result:
+        weight.untyped_storage().resize_(0)
+        weight.untyped_storage().resize_(400)
+    changes = [change.bytes for change in result.memory if change.bytes]
+    assert changes == [400, -400, 400]
+    assert {change.kind for change in result.memory} == {"parameters"}
+    assert machine.places[0].account.by_kind()["parameters"] == 400
+
+
+# --- sharded models
+
+
+def layers(device):
+    """Two layers that are gathered one by one, and one that belongs to the root."""
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    sizes = (30, 40), (40, 20), (20, 30)
+    model = nn.Sequential(*(nn.Linear(*size) for size in sizes)).to(device)
+    mesh = dist.init_device_mesh(device.type, (2,))
+    for part in (model[0], model[1], model):
+        fully_shard(part, mesh=mesh)
+    return model
+
+
+WEIGHTS = [4 * (30 * 40 + 40), 4 * (40 * 20 + 20), 4 * (20 * 30 + 30)]  # bytes
+SHARE = sum(WEIGHTS) // 2
+BATCH = 4 * 5 * 30
+
+
+@pytest.fixture
+def sharded(small):
+    """The model above on one of two ranks; the other one is not there."""
+    with fake_ranks(2):
+        yield layers(small)
+
+
+def test_of_a_sharded_model_counts_what_this_rank_holds(sharded, small):
+    optimizer = torch.optim.AdamW(sharded.parameters())
+    batch = torch.ones(5, 30, device=small)
+    found = [memory(sharded, optimizer)]
+    loss = sharded(batch).sum()
+    found += [memory(sharded, optimizer)]
+    loss.backward()
+    found += [memory(sharded, optimizer)]
+    optimizer.step()
+    found += [memory(sharded, optimizer)]
+    # the root's weights stay gathered until they are needed again
+    sizes = [SHARE, SHARE + WEIGHTS[2], SHARE, SHARE]
+    assert [each.held["vgpu:0"]["parameters"] for each in found] == sizes
+    sizes = [0, 0, SHARE, SHARE]
+    assert [each.held["vgpu:0"]["gradients"] for each in found] == sizes
+    sizes = [0, 0, 0, 2 * SHARE]
+    assert [each.held["vgpu:0"]["optimizer state"] for each in found] == sizes
+    assert found[-1].held["vgpu:0"] == machine.places[0].account.by_kind()
+    assert sum(found[-1].held["vgpu:0"].values()) == held(small) and batch.nbytes == 600
+
+
+def test_what_fsdp_gathers_and_reduces_has_its_kind_in_a_trace(sharded, small):
+    optimizer = torch.optim.SGD(sharded.parameters(), 0.1, momentum=0.9)
+    batch = torch.ones(5, 30, device=small)
+    with trace() as result:
+        sharded(batch).sum().backward()
+        optimizer.step()
+    taken = {kind: [] for kind in KINDS}
+    for change in result.memory:
+        if change.bytes > 0:
+            taken[change.kind].append(change.bytes)
+    # gathered for forward, but for the root again for backward
+    weight = 4 * 30 * 40
+    assert taken["parameters"].count(weight) == 2
+    assert weight in taken["gradients"] and weight not in taken["activations"]
+    assert max(taken["activations"]) <= 4 * 5 * 40
+    assert sum(taken["optimizer state"]) == SHARE
+    levels = dict.fromkeys(KINDS, 0)
+    for change in result.memory:
+        levels[change.kind] += change.bytes
+        assert levels[change.kind] >= 0
+    assert levels == memory(sharded, optimizer).held["vgpu:0"]
+    assert levels["activations"] == batch.nbytes
+
+
+def steps(rank, world_size):
+    """What a rank of two holds in a step of a sharded model: after each part of it."""
+    [device] = cl.devices(1, quiet=True)
+    dist.init_process_group("gloo")
+    model = layers(device)
+    held = [torch.vgpu.memory_allocated(device)]
+    batch = torch.ones(5, 30, device=device)
+    for _ in range(2):
+        loss = model(batch).sum()
+        held.append(torch.vgpu.memory_allocated(device))
+        loss.backward()
+        held.append(torch.vgpu.memory_allocated(device))
+        model.zero_grad()
+        del loss
+        held.append(torch.vgpu.memory_allocated(device))
+    torch.vgpu.reset_peak_memory_stats(device)
+    with torch.no_grad():
+        model(batch)
+    return held, torch.vgpu.max_memory_allocated(device)
+
+
+def test_after_forward_a_rank_holds_its_share_and_what_the_root_keeps():
+    graph = 4 * 5 * (40 + 20) + 4  # two activations and the loss
+    step = [
+        SHARE + BATCH + WEIGHTS[2] + graph,
+        SHARE + BATCH + SHARE + 4,  # gradients
+        SHARE + BATCH,
+    ]
+    for held, peak in cl.launch(steps, world_size=2):
+        assert held == [SHARE, *step, *step]
+        assert peak < SHARE + BATCH + 2 * sum(WEIGHTS)

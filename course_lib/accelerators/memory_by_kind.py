@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.accelerators import selection
+from course_lib.accelerators.dtensors import local_part
 from course_lib.accelerators.memory import KINDS, Memory
 from course_lib.text import rank_order
 
@@ -15,14 +16,18 @@ def memory(model, optimizer=None) -> Memory:
     """Return what the chosen devices hold now, in bytes per device and kind.
 
     "activations" is all that is allocated beside the three other kinds: activations of
-    a forward whose graph is alive, and inputs, buffers and temporaries.
+    a forward whose graph is alive, and inputs, buffers and temporaries. Of a DTensor
+    counts the part of this rank.
     """
     held = {}
     parameters = list(model.parameters())
     state = [] if optimizer is None else tensors_in(optimizer.state)
+    if optimizer is not None:
+        # while FSDP has gathered weights, only the optimizer knows the rank's own parts
+        parameters += [p for group in optimizer.param_groups for p in group["params"]]
     groups = (parameters, [p.grad for p in parameters if p.grad is not None], state)
     for kind, group in zip(KINDS, groups):
-        for tensor in _once(group):
+        for tensor in map(local_part, _once(group)):
             counts = held.setdefault(str(tensor.device), dict.fromkeys(KINDS, 0))
             counts[kind] += tensor.nbytes
     names = {name for name in held if name != "cpu"}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import cloudpickle
 import torch
 
+from course_lib.accelerators import dtensors
 from course_lib.errors import UsageError
 from course_lib.launching.spec import Request
 
@@ -21,10 +22,16 @@ _PICKLED = pickle.PROTO  # the first byte; of what `torch.save` writes it is "P"
 
 
 class _Pickler(cloudpickle.Pickler):
-    """As cloudpickle's; modules like `torch.backends`, of a class of their own, too."""
+    """As cloudpickle's; modules like `torch.backends`, of a class of their own, too.
+
+    Of a DTensor travels what this rank holds: its group ends with the launch.
+    """
 
     def reducer_override(self, thing):
         """Return how `thing` is made; a module is imported by its name."""
+        if dtensors.is_dtensor(thing):
+            part = dtensors.part_of(thing)
+            return type(part), tuple(vars(part).values())
         if isinstance(thing, types.ModuleType) and type(thing) is not types.ModuleType:
             name = thing.__name__
             if sys.modules.get(name) is thing:

@@ -1,12 +1,13 @@
-"""The figure of sharding: a row per rank, with the samples that it holds."""
+"""The figure of sharding: samples, a row per rank; or the parts of a tensor."""
 
 import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from course_lib.accelerators.dtensors import DTensorPart
 from course_lib.colors import edge, rank_color, text_color
 from course_lib.errors import UsageError
-from course_lib.plots import figure
+from course_lib.plots import figure, placements
 from course_lib.text import extent, listed, many, rank_name, rank_noun
 
 _FEW = 100  # samples up to which cells are drawn apart
@@ -14,12 +15,19 @@ _MOST = 2_000_000  # samples
 
 
 @figure.styled
-def plot_sharding(indices_by_rank, *, num_samples=None, ax=None):
+def plot_sharding(held_by_rank, *, num_samples=None, ax=None):
     """Draw which rank holds which sample: one list of indices per rank, or a dict.
 
-    `num_samples` adds samples at the end that no rank holds.
+    `num_samples` adds samples at the end that no rank holds. If what the ranks hold are
+    DTensors that they returned, draw which rank holds which part of the tensor.
     """
-    counts, ranks = _count(indices_by_rank, num_samples)
+    if not hasattr(held_by_rank, "items"):
+        held_by_rank = dict(enumerate(held_by_rank))
+    if any(isinstance(held, DTensorPart) for held in held_by_rank.values()):
+        if num_samples is not None:
+            raise UsageError("num_samples is for lists of samples: leave it out here.")
+        return placements.plot_parts(held_by_rank, ax=ax)
+    counts, ranks = _count(held_by_rank, num_samples)
     samples = counts.shape[1]
     ax = figure.axes(ax, 1.4 + len(ranks) * (0.42 if len(ranks) <= 8 else 0.3))
     figure.rows(ax, [rank_name(rank) for rank in ranks])
@@ -39,8 +47,6 @@ def plot_sharding(indices_by_rank, *, num_samples=None, ax=None):
 
 def _count(indices_by_rank, num_samples):
     """How often each rank holds each sample, i64[ranks, samples], and the ranks."""
-    if not hasattr(indices_by_rank, "items"):
-        indices_by_rank = dict(enumerate(indices_by_rank))
     lists = {rank: _indices(rank, given) for rank, given in indices_by_rank.items()}
     needed = max((int(i.max()) + 1 for i in lists.values() if i.size), default=0)
     samples = needed if num_samples is None else num_samples
@@ -60,6 +66,14 @@ def _count(indices_by_rank, num_samples):
 
 def _indices(rank, given):
     """Return the sample numbers of one rank as an array of integers."""
+    if isinstance(given, dict) and any(
+        isinstance(value, DTensorPart) for value in given.values()
+    ):
+        raise UsageError(
+            f"cannot draw a whole state: {rank_name(rank)} holds a dict with parts of"
+            f" DTensors: choose one, as `[state[{next(iter(given))!r}] for state in"
+            " results]`."
+        )
     try:
         numbers = np.asarray(given if hasattr(given, "__array__") else list(given))
     except TypeError:

@@ -65,6 +65,7 @@ class _Phases:
         self.clock.phase = Phase(name)
         if module is not None:
             self.modules[id(module)] = module
+            mark_kind("parameters", module.parameters())  # parts of FSDP bear no mark
         yield
         if name == "backward":
             # tell gradients from activations, before they are set to None

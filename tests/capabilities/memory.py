@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.capabilities.rows import A100, modelled, refused, works
+from tests.capabilities.rows import A100, modelled, raises, refused, works
 
 
 @works(
@@ -19,6 +19,21 @@ def allocated(devs):
     del view
     assert torch.vgpu.memory_allocated(1) == 0
     assert torch.vgpu.max_memory_allocated(1) == 4000
+
+
+@works(
+    "`x.untyped_storage().resize_(0)`, and back",
+    "Frees the bytes, and takes them again, for all tensors of this memory. What works"
+    " on a freed tensor raises a sentence in place of an illegal memory access.",
+)
+def resized(devs):
+    x = torch.ones(1000, device=devs[1])
+    view = x[10:]
+    x.untyped_storage().resize_(0)
+    assert torch.vgpu.memory_allocated(1) == 0
+    raises(lambda: view + 1, "add was given a tensor of shape [990] on vgpu:1 whose")
+    x.untyped_storage().resize_(4000)
+    assert torch.vgpu.memory_allocated(1) == 4000 and view.zero_().sum() == 0
 
 
 @refused(

@@ -112,8 +112,9 @@ def ddp(devs):
 
 @works(
     "FSDP2 (`fully_shard`) and tensor parallelism (`parallelize_module`)",
-    "Also `init_device_mesh` and DTensor. Gradients are those of one process. As on"
-    " CUDA, fully_shard takes the current device: call"
+    "Also `init_device_mesh` and DTensor. Gradients are those of one process. What FSDP"
+    " gathers counts as parameters until it frees it; of a DTensor counts what the rank"
+    " holds. As on CUDA, fully_shard takes the current device: call"
     " `torch.accelerator.set_device_index(rank)` first.",
 )
 def sharded(devs):
@@ -134,6 +135,24 @@ def sharded(devs):
 
     check_gradients(fsdp)
     check_gradients(parallel)
+    make = build
+
+    def held(rank, device):
+        from torch.distributed.fsdp import fully_shard
+
+        module = torch.get_device_module(device)
+        net = make().to(device)
+        for layer in (net[0], net[2]):
+            fully_shard(layer, reshard_after_forward=True)
+        x = torch.ones(3, 4, device=device)
+        before = module.memory_allocated(device) - x.nbytes
+        with torch.no_grad():
+            out = net(x)
+        after = module.memory_allocated(device) - x.nbytes - out.nbytes
+        return before, after
+
+    share = sum(p.nbytes for p in build().parameters()) // 2
+    assert on_ranks(held) == [(share, share)] * 2
 
 
 @refused(

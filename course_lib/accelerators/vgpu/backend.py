@@ -72,6 +72,7 @@ def install() -> None:
     torch.Event, torch.Stream = VirtualEvent, VirtualStream
     torch.Generator = VirtualGenerator
     refuse_what_crashes()
+    torch.UntypedStorage.resize_ = tensors.resizing(torch.UntypedStorage.resize_)
     # else make_fx, and torch.func.linearize with it, take our tensors for constants
     proxy_tensor.HANDLED_TYPES += (VirtualTensor,)
     data = property(tensors.get_data, tensors.set_data)

@@ -1,9 +1,10 @@
-"""What the memory of a virtual GPU is for: gradients and optimizer state."""
+"""What the memory of a virtual GPU is for: gradients, optimizer state, FSDP's own."""
 
 from __future__ import annotations
 
 import weakref
 
+from course_lib.accelerators.dtensors import local_part
 from course_lib.accelerators.training_phases import Phase
 from course_lib.accelerators.virtual import machine
 
@@ -12,12 +13,30 @@ from course_lib.accelerators.virtual import machine
 _steps: list = []
 
 
+# what FSDP2 packs and unpacks to send it, by how the names of its operators begin
+_SHARDED = {
+    "all_gather_copy_in": "parameters",
+    "split_with_sizes_copy": "parameters",
+    "chunk_cat": "gradients",
+}
+
+
 def mark_kind(kind, tensors) -> None:
-    """Let the memory of tensors on virtual GPUs count as one of `memory.KINDS`."""
+    """Let the memory of tensors on virtual GPUs count as one of `memory.KINDS`.
+
+    Of a DTensor counts the part of this rank.
+    """
     for tensor in tensors:
-        block = getattr(tensor, "block", None)
+        block = getattr(local_part(tensor), "block", None)
         if block is not None:
             block.allocation.kind = kind
+
+
+def kind_of(func) -> str | None:
+    """Return of which kind the tensors are that an operator of FSDP2 works on."""
+    name = func.overloadpacket.__name__
+    kinds = (kind for start, kind in _SHARDED.items() if name.startswith(start))
+    return next(kinds, None) if func.namespace == "fsdp" else None
 
 
 def before_step(optimizer, args, kwargs) -> None:
@@ -25,6 +44,7 @@ def before_step(optimizer, args, kwargs) -> None:
     _steps[:] = [weakref.ref(optimizer), machine.clock.phase]
     machine.clock.phase = Phase("optimizer")
     for group in optimizer.param_groups:
+        mark_kind("parameters", group["params"])
         mark_kind("gradients", [parameter.grad for parameter in group["params"]])
 
 

@@ -9,10 +9,13 @@ import torch
 from course_lib.accelerators.cost import flops_of, rate_of, switch_of
 from course_lib.accelerators.hardware import compute_time
 from course_lib.accelerators.missing import SYNC_BATCH_NORM
+from course_lib.accelerators.vgpu.memory_kinds import kind_of, mark_kind
 from course_lib.accelerators.vgpu.tensors import (
+    Held,
     VirtualTensor,
     block_of,
     key_of,
+    raise_freed,
     relabel,
     storage_of,
     wrap,
@@ -38,9 +41,11 @@ class Traits:
         self.launches = _launches(name)
         relabels = torch.Tag.inplace_view in tags or name in _RESHAPE
         self.free = relabels or "empty" in name
-        written = (a for a in func._schema.arguments if a.alias_info is not None)
-        outs = any(a.kwarg_only and a.alias_info.is_write for a in written)
+        aliased = [a for a in func._schema.arguments if a.alias_info is not None]
+        outs = any(a.kwarg_only and a.alias_info.is_write for a in aliased)
         self.reshapes = relabels or outs
+        views = any(not a.alias_info.is_write for a in aliased)
+        self.blind = self.free or views or name.endswith("like")  # to the numbers
         # lists that are written and not returned; fused optimizers only read gradients
         self.writes = [
             (position, argument.name)
@@ -54,6 +59,7 @@ class Traits:
         self.mixes = name in _MIXES
         self.picks = name in _PICKS
         self.leaves = name in _LEAVES
+        self.kind = kind_of(func)
         dynamic = torch.Tag.dynamic_output_shape in tags
         self.waits = dynamic or torch.Tag.data_dependent_output in tags
 
@@ -81,6 +87,8 @@ _PLAIN = {int, float, bool, type(None), torch.dtype}
 def run_operator(func, args, kwargs):
     """Run one operator on the CPU's tensors and charge the device for it."""
     traits = TRAITS.get(func) or TRAITS.setdefault(func, Traits(func))
+    if Held.emptied and not traits.blind:
+        _refuse_freed(func, args)
     if traits.special is not None:
         return traits.special(func, args, kwargs)
     operands, strange, inner = [], [], []
@@ -109,6 +117,8 @@ def run_operator(func, args, kwargs):
         raise _unknown(func, error) from None
     if place is None:
         return out
+    if traits.kind:
+        mark_kind(traits.kind, operands)
     with machine.lock:
         result, works = _wrapped(out, place, operands=operands, traits=traits)
         if works and not traits.free:
@@ -194,6 +204,14 @@ def _refuse_mixture(func, traits, *, operands, strange):
     )
 
 
+def _refuse_freed(func, values):
+    for value in values:
+        if type(value) is list or type(value) is tuple:
+            _refuse_freed(func, value)
+        elif type(value) is VirtualTensor and value.freed:
+            raise_freed(func.overloadpacket.__name__, value)
+
+
 def _wrapped(out, place, *, operands, traits):
     """Return the results as tensors of the device, and whether any was computed."""
     kind = type(out)
@@ -201,7 +219,7 @@ def _wrapped(out, place, *, operands, traits):
         for tensor in operands:
             if tensor.elem is out:
                 if traits.reshapes:
-                    relabel(tensor)
+                    relabel(tensor, operands)
                 return tensor, True
         storage = storage_of(out)
         key = key_of(storage)
@@ -227,7 +245,7 @@ def _all_wrapped(out, place, given):
         if id(each) in same:
             each, works = same[id(each)], True
             if traits.reshapes:
-                relabel(each)
+                relabel(each, operands)
         elif isinstance(each, torch.Tensor):
             storage = storage_of(each)
             key = key_of(storage)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import traceback
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from course_lib.accelerators.dtensors import local_part
 from course_lib.accelerators.memory import Allocation
 from course_lib.accelerators.vgpu.memory_kinds import mark_unfinished
 from course_lib.accelerators.virtual import Device, binary, machine, shortage
@@ -27,14 +29,36 @@ class Held:
     """One storage on a device: frees its bytes when the last tensor of it dies."""
 
     __slots__ = ("device", "key", "allocation", "place")
+    emptied = False  # whether any was, while a tensor of it lived
 
     def __init__(self, place: Device, allocation: Allocation, key: int):
         self.place, self.allocation, self.key = place, allocation, key
         self.device = _device(place.index)
 
     def __del__(self):
-        self.allocation.freed = machine.clock.host
-        self.place.account.returned.append(self.allocation)
+        self._give_back(self.allocation)
+
+    @contextmanager
+    def resized(self, count: int):
+        """Hold `count` bytes after the block; as on CUDA they must fit beside its own.
+
+        If they do not, or the block fails, it holds what it held.
+        """
+        with machine.lock:
+            new = _take(self.place, count)
+            new.kind = self.allocation.kind
+            try:
+                yield
+            except BaseException:
+                self._give_back(new)
+                raise
+            self._give_back(self.allocation)
+            self.allocation = new
+            Held.emptied = Held.emptied or not count
+
+    def _give_back(self, allocation):
+        allocation.freed = machine.clock.host
+        self.place.account.returned.append(allocation)
 
 
 class VirtualTensor(torch.Tensor):
@@ -58,6 +82,11 @@ class VirtualTensor(torch.Tensor):
         self.__dict__["param"] = yes
         self.block.allocation.kind = "parameters"
 
+    @property
+    def freed(self):
+        """Whether its storage was emptied, and not filled again."""
+        return not self.block.allocation.bytes and self.elem.numel() > 0
+
     def record_stream(self, stream):
         """Do nothing: a virtual GPU has one stream."""
 
@@ -67,7 +96,9 @@ class VirtualTensor(torch.Tensor):
         module = torch._tensor_str
         head = "Parameter containing:\n" if self._is_param else ""
         with torch.no_grad():
-            numbers = module._tensor_str(self.elem, len("tensor("))
+            numbers = "freed"
+            if not self.freed:
+                numbers = module._tensor_str(self.elem, len("tensor("))
         text = module._str_intern(self, tensor_contents=numbers)
         if self._is_param:
             text = text.removeprefix("Parameter(")[:-1]
@@ -92,7 +123,11 @@ class VirtualTensor(torch.Tensor):
 
     def untyped_storage(self):
         """Return the CPU's memory of the numbers; as many bytes as on CUDA."""
-        return self.elem.untyped_storage()
+        storage = self.elem.untyped_storage()
+        # PyTorch keeps the Python object of a storage as long as the storage itself; a
+        # class of its own would neither be pickled nor be taken for a storage
+        storage.held = self.block
+        return storage
 
     def data_ptr(self):
         """Return the address of the first number, in the CPU's memory."""
@@ -100,6 +135,8 @@ class VirtualTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol):
         """Travel as a tensor of the CPU that is put back on the device."""
+        if self.freed:
+            raise_freed("pickle", self)
         if self._is_param:
             parts = self.detach(), self.requires_grad, OrderedDict()
             return torch._utils._rebuild_parameter, parts
@@ -153,15 +190,43 @@ def key_of(storage):
 
 def block_of(storage, place):
     """Return new memory on the device for a storage of the CPU."""
-    count = storage.nbytes()
-    allocation = machine.take(place, count) or raise_out_of_memory(place, count)
-    return Held(place, allocation, key_of(storage))
+    return Held(place, _take(place, storage.nbytes()), key_of(storage))
+
+
+def _take(place, count):
+    return machine.take(place, count) or raise_out_of_memory(place, count)
+
+
+def resizing(original):
+    """Let `storage.resize_` take and free bytes on the device where its tensor is.
+
+    FSDP empties the storage of gathered weights so, and fills it again.
+    """
+
+    @functools.wraps(original)
+    def resize_(storage, count):
+        held = getattr(storage, "held", None)
+        if held is None or not isinstance(count, int) or count < 0:
+            return original(storage, count)
+        with held.resized(count):
+            return original(storage, count)
+
+    return resize_
 
 
 def raise_out_of_memory(place, count):
     """Raise what CUDA raises when `count` bytes do not fit."""
     mark_unfinished()
     raise torch.OutOfMemoryError(shortage(place, count) + _too_large(place))
+
+
+def raise_freed(name, tensor):
+    """Raise where the CPU would end the process, and CUDA an illegal memory access."""
+    raise RuntimeError(
+        f"{name} was given a tensor of shape {[*tensor.shape]} on {tensor.device} whose"
+        " memory is freed: its storage was emptied by resize_(0), and not resized again"
+        " since."
+    )
 
 
 def _too_large(place):
@@ -172,7 +237,8 @@ def _too_large(place):
         return ""
     model = frames[-1].f_locals["self"]
     tensors = [*model.parameters(), *model.buffers()]
-    total, most = sum(t.nbytes for t in tensors), place.account.capacity
+    total = sum(local_part(tensor).nbytes for tensor in tensors)
+    most = place.account.capacity
     if total <= most:
         return ""
     return (
@@ -181,12 +247,17 @@ def _too_large(place):
     )
 
 
-def relabel(tensor):
+def relabel(tensor, operands):
     """Give a tensor the shape and the memory that its data has got."""
     elem, block = tensor.elem, tensor.block
     storage = elem.untyped_storage()
-    if key_of(storage) != block.key or storage.nbytes() != block.allocation.bytes:
-        tensor.block = block_of(storage, block.place)
+    if key_of(storage) != block.key:
+        blocks = {other.block.key: other.block for other in operands}
+        known = blocks.get(key_of(storage)) or getattr(storage, "held", None)
+        tensor.block = known or block_of(storage, block.place)
+    elif storage.nbytes() != block.allocation.bytes:
+        with block.resized(storage.nbytes()):
+            pass  # it is: whoever shares it sees that
     if tensor.shape == elem.shape and tensor.stride() == elem.stride():
         return
     source = torch.Tensor.untyped_storage(tensor)
