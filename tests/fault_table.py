@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROWS = 11
+ROWS = 12
 _collected = pytest.StashKey[dict]()
 
 

@@ -18,32 +18,32 @@ FAULTS = {
 def test_a_row_passes_when_all_its_faults_do():
     ends = dict.fromkeys("abcd", "passed")
     assert list(lines(FAULTS, ends)) == [
-        "fault table: 2 of 11 rows, 4 of 4 faults passed"
+        "fault table: 2 of 12 rows, 4 of 4 faults passed"
     ]
 
 
 def test_a_fault_that_did_not_pass_is_named_and_its_row_does_not_count():
     ends = dict.fromkeys("abcd", "passed") | {"b": "failed"}
     head, row = lines(FAULTS, ends)
-    assert head == "fault table: 1 of 11 rows, 3 of 4 faults passed"
+    assert head == "fault table: 1 of 12 rows, 3 of 4 faults passed"
     assert row == "  row 1: failed: exits"
 
 
 def test_a_fault_that_this_machine_cannot_cause_is_named():
     ends = dict.fromkeys("abd", "passed") | {"c": "skipped"}
     head, row = lines(FAULTS, ends)
-    assert head == "fault table: 2 of 11 rows, 3 of 3 faults passed"
+    assert head == "fault table: 2 of 12 rows, 3 of 3 faults passed"
     assert row == "  row 2: skipped: uses a GPU"
 
 
 def test_a_row_that_was_only_skipped_does_not_count():
     head, *_ = lines({"c": FAULTS["c"]}, {"c": "skipped"})
-    assert head == "fault table: 0 of 11 rows, 0 of 0 faults passed"
+    assert head == "fault table: 0 of 12 rows, 0 of 0 faults passed"
 
 
 def test_a_fault_that_was_left_out_is_named():
     head, row = lines(FAULTS, dict.fromkeys("acd", "passed"))
-    assert head == "fault table: 1 of 11 rows, 3 of 4 faults passed"
+    assert head == "fault table: 1 of 12 rows, 3 of 4 faults passed"
     assert row == "  row 1: not run: exits"
 
 
@@ -65,7 +65,7 @@ def test_the_rows_of_two_nodes_are_counted_apart():
     ends = dict.fromkeys("abcde", "passed") | {"f": "failed"}
     head, _ = lines(FAULTS | nodes, ends)
     assert head == (
-        "fault table: 2 of 11 rows, 5 of 6 faults passed; on two nodes 1 of 2 rows"
+        "fault table: 2 of 12 rows, 5 of 6 faults passed; on two nodes 1 of 2 rows"
     )
 
 

@@ -23,11 +23,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import flop_counter
 
+from course_lib.accelerators import dtensors
 from course_lib.accelerators.selection import devices
-from course_lib.accelerators.vgpu import VirtualTensor
+from course_lib.accelerators.vgpu import VirtualTensor, memory_kinds
 from course_lib.clusters.fake_ranks import fake_ranks
-from course_lib.launching.watchdog import responder
+from course_lib.launching import optimizers
+from course_lib.launching.watchdog import gathering, responder
 from course_lib.scenes.interleaved import actions
+from course_lib.stacks import Frame
 from course_lib.tracing import flight_recorder, rank_recording
 from tests.backward_errors import left_elsewhere
 
@@ -65,6 +68,7 @@ UNDOCUMENTED = {
     *("master_listen_fd", "parallel_apply", "pg_names", "_should_skip_dynamo"),
     *("HANDLED_TYPES", "opt_ready_stream", "_extra_dispatch_keys"),
     *("trigger_wait", "default_device_backend_map", "backend_capability"),
+    *("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat"),
 }
 
 
@@ -521,7 +525,52 @@ def storage_keys(devs):
     assert keys[0] == keys[1] != keys[2]
 
 
+def resized_storages(devs):
+    """A storage is resized in another way, or forgets what it is on: what FSDP frees
+    between forward and backward still counts."""
+    from torch.distributed.fsdp._fully_shard import _fsdp_param
+
+    held = torch.vgpu.memory_allocated
+    tensor = torch.ones(4, device=devs[1])
+    view, before = tensor[1:], held(1)
+    _fsdp_param.free_storage(tensor)
+    assert before - held(1) == 16 and view.freed
+    _fsdp_param.alloc_storage(tensor)
+    assert held(1) == before and not view.freed
+
+
+def sharded_kinds(devs):
+    """FSDP2 has other operators: what it gathers and reduces counts as activations."""
+    from torch.distributed.fsdp import fully_shard
+
+    packing = []
+    with fake_ranks(2), pytest.MonkeyPatch.context() as patched:
+        mesh = dist.device_mesh.init_device_mesh("vgpu", (2,))
+        model = fully_shard(nn.Linear(2, 4).to(devs[0]), mesh=mesh)
+        run = VirtualTensor.run
+
+        def noted(func, args, kwargs):
+            packing.append(memory_kinds.kind_of(func))
+            return run(func, args, kwargs)
+
+        patched.setattr(VirtualTensor, "run", staticmethod(noted))
+        model(torch.ones(3, 2, device=devs[0])).sum().backward()
+    assert set(packing) == {None, "parameters", "gradients"}
+
+
 # --- ranks and traces
+
+
+def dealt_shards(devs):
+    """Placements split a tensor in another way: it is not known which part of it a rank
+    has brought back."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    with fake_ranks(4, rank=3):
+        mesh = dist.device_mesh.init_device_mesh("cpu", (4,))
+        dealt = distribute_tensor(torch.arange(9), mesh, [Shard(0)], src_data_rank=None)
+        part = dtensors.part_of(dealt)
+    assert part.spans == ((),) and len(part.local) == 0 and part.offsets == (9,)
 
 
 @contextmanager
@@ -608,6 +657,44 @@ def kinds_of_work(devs):
         ]
         kinds = [responder._operation(work) for work in works]
     assert kinds == ["all_reduce", "broadcast", "barrier"]
+
+
+def gathering_frames(devs):
+    """FSDP, DTensor or DCP gather shards in functions of other names or files: a rank
+    that waits there is not said to be in them."""
+    from torch.distributed.checkpoint import state_dict, state_dict_saver
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group, _fsdp_state
+    from torch.distributed.tensor import DTensor, _dispatch
+
+    state, group = _fsdp_state.FSDPState, _fsdp_param_group.FSDPParamGroup
+    functions = [state._pre_forward, state._pre_backward, group.post_backward]
+    functions += [state._root_post_backward_final_callback, DTensor.full_tensor]
+    functions += [state_dict.get_model_state_dict, state_dict_saver.save]
+    functions += [_dispatch.OpDispatcher.redistribute_local_args]
+    for function in map(inspect.unwrap, functions):
+        code = function.__code__
+        frame = Frame(code.co_filename, 1, code.co_name)
+        assert gathering.find([frame]), code.co_name
+
+
+def replaced_parameters(devs):
+    """fully_shard no longer marks modules, or parameters that it replaces, or keeps
+    what it gathers elsewhere: an optimizer made too early does not warn."""
+    from torch.distributed.fsdp import fully_shard
+
+    with fake_ranks(2):
+        model = nn.Linear(2, 2)
+        early = torch.optim.SGD(model.parameters())
+        fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
+        assert model._is_fsdp_managed_module and not optimizers.stale(
+            torch.optim.SGD(model.parameters())
+        )
+        if torch.__version__ >= (2, 12):  # before, it gives no marks
+            assert "fully_shard has put others" in optimizers.stale(early)
+        model(torch.ones(1, 2))
+        late = torch.optim.SGD(model.parameters())
+        model.reshard()
+        assert "were gathered for a forward" in optimizers.stale(late)
 
 
 def assigned_buckets(devs):
@@ -756,9 +843,13 @@ PROBES = {
             crossings,
             names_of_operators,
             storage_keys,
+            resized_storages,
+            sharded_kinds,
+            dealt_shards,
         ),
         *(compiler_rules, rendezvous, store, store_of_nodes),
         *(gloo_for_devices, random_shards, groups, kinds_of_work, recorded_calls),
+        *(gathering_frames, replaced_parameters),
         assigned_buckets,
         *(
             fake_group,

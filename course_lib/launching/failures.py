@@ -11,7 +11,7 @@ from course_lib.accelerators import missing
 from course_lib.errors import LaunchError
 from course_lib.launching.protocol import Record
 from course_lib.launching.watchdog import explain as explain_stall
-from course_lib.launching.watchdog import mismatch
+from course_lib.launching.watchdog import mismatch, sharded
 from course_lib.launching.watchdog.responder import Answer
 from course_lib.launching.watchdog.stall import RankState, rank_state, running_stacks
 from course_lib.stacks import (
@@ -139,6 +139,7 @@ def explain(ends: list[RankExit], states: list[RankState], *, name: str) -> Laun
         notes=[
             *_others(end, told, others, name=name),
             *unlike,
+            *(_sharded(told, states) if gone or unlike else ()),
             *record.hints,
             *advice(_reason(end)),
             *_about_frames(end, frames),
@@ -163,6 +164,15 @@ def _unlike(end, states):
         or _dropped(end, states)
     )
     return sentences(sentence)
+
+
+def _sharded(told, states):
+    """Return who was in what gathers shards, where ranks did not call the same."""
+    lost = {rank: end for rank, end in told.items() if end.record.frames}
+    at = [_as_it_waited(lost[s.rank], s) if s.rank in lost else s for s in states]
+    # who still works may yet come to it
+    there = [state for state in at if state.state != "works"]
+    return sentences(sharded.gathers(there).strip())
 
 
 def _dropped(end, states):

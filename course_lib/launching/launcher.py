@@ -58,7 +58,8 @@ def launch(
     After `timeout` seconds all ranks are stopped. With `nodes=2` two agents of torchrun
     start the ranks, each as a node of its own with a host name of its own (Linux).
 
-    `results[rank]` is what that rank returned (tensors arrive on the CPU).
+    `results[rank]` is what that rank returned (tensors arrive on the CPU, and of each
+    DTensor the part of this rank, as plain data).
 
     Errors: `UsageError` if the call cannot work; `LaunchError` with rank and line when
     a rank fails; `LaunchStalled` a few seconds after all ranks began to wait for each

@@ -65,7 +65,7 @@ def take_on(place: Place, setup: Surroundings) -> None:
         os.chdir(setup.folder)
         # "" in sys.path, to who starts afresh
         vars(process)["ORIGINAL_DIR"] = setup.folder
-    from course_lib.launching import rendezvous
+    from course_lib.launching import optimizers, rendezvous
 
     scatter_seeds()
     if host.rank_threads() > 1:
@@ -77,6 +77,7 @@ def take_on(place: Place, setup: Surroundings) -> None:
     rendezvous.note_groups()
     rendezvous.keep_groups()
     rendezvous.show_waits()
+    optimizers.watch()
 
 
 def _log(level, written):

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 
-from course_lib.launching.watchdog import mismatch
+from course_lib.launching.watchdog import mismatch, sharded
 from course_lib.launching.watchdog.mismatch import SAME
 from course_lib.launching.watchdog.stall import RankState, asks_queue, feeds_queue
 from course_lib.stacks import is_learners, whereabouts
@@ -255,7 +255,8 @@ def _returned(returned, waiting):
     )
     return (
         f"{_ranks(returned)} {has} returned{count}, and {_ranks(waiting)}"
-        f" {_wait(waiting)} for {theirs}. {SAME}{_skipped(waiting)}"
+        f" {_wait(waiting)} for {theirs}. {SAME}"
+        f"{sharded.gathers([*waiting, *returned])}{_skipped(waiting)}"
     )
 
 
@@ -300,7 +301,8 @@ def _unpaired(waiting):
 
 def _different(waiting, world_size):
     sentence, concerned = mismatch.first_mismatch(waiting, world_size)
-    return sentence + _skipped([state for state in waiting if state.rank in concerned])
+    skipped = _skipped([state for state in waiting if state.rank in concerned])
+    return sentence and sentence + sharded.gathers(waiting) + skipped
 
 
 def _skipped(waiting):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.launching.watchdog import responder
+from course_lib.launching.watchdog import gathering, responder
 from course_lib.launching.watchdog.responder import Answer, Pending
 from course_lib.stacks import Frame, is_learners, main_stack
 from course_lib.system.processes import Activity, works
@@ -215,7 +215,8 @@ def _awaited(stack, answer):
     frames = [f for f in inner if any(part in f.file for part in _COMMUNICATES)]
     if not frames or (end not in frames and not end.file.endswith(_OPERATOR)):
         return ""
-    return _name(frames, answer.awaited)
+    gathers = gathering.find(inner)
+    return gathers.name if gathers else _name(frames, answer.awaited)
 
 
 def _name(frames, awaited):
