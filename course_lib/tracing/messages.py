@@ -66,6 +66,7 @@ class Log:
 
     def __init__(self):
         self.posts, self.more, self._pending = [], (0, 0), {}
+        self.waits: list[tuple[int, int]] = []  # of `Work.wait`, in nanoseconds
         # weakly: a handle that the learner drops must go
         self._sends = WeakKeyDictionary()
         self._first, self._last = {}, {}
@@ -129,7 +130,10 @@ class Log:
         return work
 
     def _waited(self, original, /, work, *args, **kwargs):
+        start = time.time_ns()
         done = original(work, *args, **kwargs)
+        if len(self.waits) < LIMIT:
+            self.waits.append((start, time.time_ns()))
         if work in self._sends:
             self._sends.pop(work).known = time.time_ns()
         if id(work) in self._pending:

@@ -142,25 +142,40 @@ def within(spans: list, moment: int):
     return spans[index] if index >= 0 and moment <= spans[index].stop else None
 
 
-def work(ops: list[Op]) -> list[Op]:
-    """Return the pieces that are compute: kernels if there are any, else operators."""
+def work(ops: list[Op], waits: Iterable[tuple[int, int]] = ()) -> list[Op]:
+    """Return the pieces that are compute: kernels if there are any, else operators.
+
+    A hook of backward runs within an operator, as FSDP2's. What it waits for in `waits`
+    is no compute: starts and ends of `Work.wait`.
+    """
     kernels = [op for op in ops if op.launch is not None]
     if kernels:
         return [op for op in kernels if not op.name.startswith(RUNS)]
     threads = {op.thread for op in ops if op.note and _is_collective(op)}
     plain = [op for op in ops if not op.note and op.thread not in threads]
     holes = [op for op in plain if op.name.startswith(CALLS)]
-    return list(cut_out(outermost(plain), holes))
+    return list(cut_out(outermost(plain), [*holes, *_waiting(holes, waits)]))
 
 
-def segments(ops: list[Op], spans: Iterable[Span]) -> list[Mark]:
+def _waiting(calls: list[Op], waits: Iterable[tuple[int, int]]) -> Iterator[Op]:
+    """Yield the waits that follow a call at once, in its thread."""
+    calls = outermost(calls)
+    for start, stop in waits:
+        index = bisect_right(calls, start, key=lambda call: call.start) - 1
+        if index >= 0 and start - calls[index].stop < SHORT:
+            yield Op("wait", start, stop, calls[index].thread)
+
+
+def segments(
+    ops: list[Op], spans: Iterable[Span], waits: Iterable[tuple[int, int]] = ()
+) -> list[Mark]:
     """Return the compute of a rank: neighbours of one phase joined, pauses kept."""
     spans = outermost(spans)
     kernels = any(op.launch is not None for op in ops)
     hosts = outermost(op for op in ops if op.launch is None and not op.note and kernels)
     runs = outermost(op._replace(thread=0) for op in ops if op.name.startswith(RUNS))
     rows = []
-    for op in sorted(work(ops), key=lambda op: op.start):
+    for op in sorted(work(ops, waits), key=lambda op: op.start):
         moment = op.start if op.launch is None else op.launch
         phase = within(spans, moment)
         host = op if op.launch is None else within(hosts, moment) or op

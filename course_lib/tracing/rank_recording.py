@@ -121,7 +121,7 @@ class Recording:
         # DDP's backward returns when its all-reduces have ended
         ddp = any(op.name == "DistributedDataParallel.forward" for op in ops)
         awaited = [span for span in spans if ddp and span.name == "backward"]
-        done = profiler.segments(ops, spans)
+        done = profiler.segments(ops, spans, self.log.waits)
         messages = [_span(post) for post in self.log.posts]
         sent = profiler.communication(ops, calls, messages, awaited=awaited)
         self.events = tuple(sorted(self._ends() + done + sent, key=attrgetter("start")))
