@@ -340,7 +340,8 @@ def test_hsdp_sends_two_copies_between_nodes_where_fsdp_sends_three():
 
 def test_rings_over_all_gpus_wait_for_each_hop_and_those_within_a_node_do_not():
     slow = Link("", math.inf, 1e-3, "")
-    network = Network(inside=ideal(math.inf), between=slow)
+    rings = "chunked ring"
+    network = Network(inside=ideal(math.inf), between=slow, algorithm=rings)
     job = llm(layers=10)
     assert job.sent(64, network) == pytest.approx(3 * 10 * 63 * 1e-3 / 8)
     assert job.sent(64, network, hybrid=True) == pytest.approx(2 * 10 * 7 * 1e-3)

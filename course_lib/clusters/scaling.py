@@ -102,15 +102,21 @@ class Network:
         """
         inner, nodes = self.levels(gpus)
         rings = find_algorithm("chunked ring").seconds(inner, bytes, link=self.inside)
+        return rings + self.across(max(1, bytes / inner), nodes)
+
+    def across(self, bytes: float, nodes: int) -> float:
+        """Return the seconds in which GPUs of equal place reduce over so many nodes.
+
+        Each has so many bytes; those of a node share its ports.
+        """
         if nodes == 1:
-            return rings
+            return 0.0
         between = find_link(self.between)
         share = between.bandwidth * (self.ports or self.gpus_per_node)
         link = replace(between, bandwidth=share / self.gpus_per_node)
         either = self.algorithm == RING_OR_TREE
         ways = map(find_algorithm, _WAYS if either else (self.algorithm,))
-        chunk = max(1, bytes / inner)
-        return rings + min(way.seconds(nodes, chunk, link=link) for way in ways)
+        return min(way.seconds(nodes, bytes, link=link) for way in ways)
 
     def levels(self, gpus: int) -> tuple[int, int]:
         """Return how many GPUs a node has, and how many nodes there are.

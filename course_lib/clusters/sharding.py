@@ -12,12 +12,14 @@ from course_lib.errors import UsageError
 
 @dataclass(frozen=True)
 class ShardedTraining:
-    """A model, and the tokens of a step on all GPUs; each layer is fetched alone.
+    """A dense model, and the tokens of a step on all GPUs; each layer is fetched alone.
 
-    A parameter costs 6 FLOPs for each token: 2 in forward, 4 in backward (Kaplan et
-    al., 2020, Scaling Laws for Neural Language Models, section 2.1; the products of
-    tokens with tokens in attention are left out), at the rates that training with
-    bfloat16 reaches on `gpu`. Weights and gradients are sent in `bytes` bytes each.
+    All tokens of a GPU go through it at once, and backward runs no forward again. A
+    parameter costs 6 FLOPs for each token: 2 in forward, 4 in backward (Kaplan et al.,
+    2020, Scaling Laws for Neural Language Models, section 2.1; the products of tokens
+    with tokens in attention are left out), at the rates that training with bfloat16
+    reaches on `gpu`. Weights and gradients are sent in `bytes` bytes each; links have
+    the bandwidth of their data sheets, and the latency of NCCL's protocol Simple.
     """
 
     parameters: float
@@ -38,11 +40,11 @@ class ShardedTraining:
         return 6 * self.parameters * self.tokens / gpus / rate
 
     def sent(self, gpus: int, network: Network, *, hybrid: bool = False) -> float:
-        """Return the seconds of all that is sent in a step, one after the other.
+        """Return the seconds of all that is sent in a step, one layer after the other.
 
         By FSDP two all-gathers of all weights and a reduce-scatter of all gradients, in
         rings over all GPUs, as many as a node has ports; with `hybrid` (HSDP) in rings
-        inside each node, then an all-reduce of each GPU's share between nodes.
+        inside each node, and meanwhile an all-reduce of each GPU's share between nodes.
 
         Errors: `UsageError` for GPUs that do not fill their nodes.
         """
@@ -52,9 +54,8 @@ class ShardedTraining:
         whole = self.parameters * self.bytes
         if hybrid or nodes == 1:
             near = 3 * self._ring(whole, inner, inside.bandwidth, inside.latency)
-            # the GPUs of a node share its ports
-            port = between.bandwidth * ports / network.gpus_per_node
-            return near + 2 * self._ring(whole / inner, nodes, port, between.latency)
+            share = whole / inner / self.layers
+            return max(near, self.layers * network.across(share, nodes))
         hop = ((inner - 1) * inside.latency + between.latency) / inner
         speed = min(inside.bandwidth, between.bandwidth * ports)
         return 3 * self._ring(whole, gpus, speed, hop)
