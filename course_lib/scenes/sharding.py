@@ -51,7 +51,7 @@ def sharding(*, parameters, blocks=4) -> Scene:
     return varied(
         moments,
         {"stage": list(STAGES), "ranks": _RANKS, "numbers": list(BYTES)},
-        at={"ranks": 4},
+        at={"ranks": 4, "numbers": list(BYTES)[1]},
         height=_SENT + _BAR + 32,
         source=_SOURCE,
         seconds=1.2,
