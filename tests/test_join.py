@@ -22,6 +22,8 @@ LESSONS = (
     "04c_stop_and_go_on",
     "04d_own_ddp",
     "06_batch_size",
+    "09_sharding",
+    "09b_fully_shard",
 )
 STAGE = "04_distributed_data_parallel"
 COPIES = [

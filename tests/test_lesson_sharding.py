@@ -155,8 +155,7 @@ def test_a_checkpoint_of_some_ranks_goes_on_with_others(
 
 def test_hsdp_gathers_within_nodes_and_its_bytes_are_all_counted(at_work):
     """On each of four sides: gloo's reduce-scatter is an all-reduce."""
-    axes = {"copies": 2, "shards": 2}
-    meter = cl.launch(at_work["backward"], world_size=4, nodes=2, **axes).meter
+    meter = cl.launch(at_work["backward"], (2, 2), world_size=4, nodes=2).meter
     size = 4 * sum(p.numel() for p in at_work["GPT"]().parameters())
     for rank, row in enumerate(meter.matrix):
         inside, across = row[rank ^ 1], row[rank ^ 2]
