@@ -81,11 +81,12 @@ def failed(case: Case, wrong: Failed) -> str:
 
 def _refuse_whole(case, found, number):
     """Refuse weights of which a rank does not hold its shard alone."""
-    names = [name for name, _ in case.given["model"].named_parameters()]
-    dims, ranks = found[0]["dims"], len(found)
+    weights = dict(case.given["model"].named_parameters())
+    names, dims, ranks = list(weights), found[0]["dims"], len(found)
     for rank, one in enumerate(found):
         fill = {"step": number + 1, "rank": rank, "ranks": ranks}
-        whole = [name for name, dim in zip(names, one["dims"]) if dim < 0]
+        cuts = zip(weights.items(), one["dims"])
+        whole = [name for (name, p), dim in cuts if not 0 <= dim < p.dim()]
         if whole or one["dims"] != dims or len(dims) != len(names):
             every = len(whole) == len(names)
             why = "all whole" if every else "some whole"
