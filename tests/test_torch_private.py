@@ -691,6 +691,7 @@ def replaced_parameters(devs):
         )
         if torch.__version__ >= (2, 12):  # before, it gives no marks
             assert "fully_shard has put others" in optimizers.stale(early)
+        assert nn.Module._call_impl.__name__ == "_call_impl"
         model(torch.ones(1, 2))
         late = torch.optim.SGD(model.parameters())
         model.reshard()
