@@ -194,7 +194,7 @@ def test_elsewhere_it_begins_with_the_stage_that_was_checked_last(in_notebook):
 @pytest.mark.parametrize(
     ("done", "following"),
     [([], "4.1"), (["4.1"], "4.2"), (["4.2"], "4.1"), (["4."], "5.1")]
-    + [(["4.", "5.", "6.", "7.", "8."], "0.1"), ([""], "")],
+    + [(["4.", "5.", "6.", "7.", "8.", "9."], "0.1"), ([""], "")],
     ids=["none", "first", "second", "stage", "all behind", "all"],
 )
 def test_a_summary_says_what_is_next(in_notebook, done, following):

@@ -217,7 +217,7 @@ def test_it_begins_with_ddp_on_four_ranks(scene):
         "ranks": [2, 4],
         "numbers": ["float32", "16 bits + float32 copy"],
     }
-    assert scene.at == {"stage": "DDP", "ranks": 4, "numbers": "float32"}
+    assert scene.at == {"stage": "DDP", "ranks": 4, "numbers": "16 bits + float32 copy"}
 
 
 def test_a_row_has_as_many_cells_as_bytes_are_said(scene):
