@@ -9,6 +9,7 @@ nobody waits for an import.
 import contextlib
 import functools
 import ipaddress
+import logging
 import os
 import re
 import secrets
@@ -269,4 +270,8 @@ def _torchrun(arguments, store):
         file = store.detach()
         c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=file)
     del os.environ["LOGLEVEL"]  # the ranks get what is set here
+    # what was imported before, as with torch.distributed.checkpoint, has read no level
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch.distributed."):
+            logging.getLogger(name).setLevel(logging.INFO)
     run.main(arguments)
