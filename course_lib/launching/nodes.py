@@ -262,15 +262,14 @@ def _given(pid):
 
 def _torchrun(arguments, store):
     """Be `torchrun` with these arguments; the store of node 0 gets its socket."""
-    os.environ["LOGLEVEL"] = "INFO"  # read as torchrun is imported
     from torch.distributed import run
     from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as c10d
 
     if store:
         file = store.detach()
         c10d.TCPStore = functools.partial(c10d.TCPStore, master_listen_fd=file)
-    del os.environ["LOGLEVEL"]  # the ranks get what is set here
-    # what was imported before, as with torch.distributed.checkpoint, has read no level
+    # not by LOGLEVEL: that is read at an import, which may be over, as where a check
+    # uses torch.distributed.checkpoint; and the ranks would get it
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed."):
             logging.getLogger(name).setLevel(logging.INFO)
