@@ -91,7 +91,8 @@ class Recording:
         self.anew = 0
 
     def start(self) -> None:
-        """Begin to profile."""
+        """Begin to profile; only waits from here on count."""
+        self.log.waits.clear()  # there is room for so many
         device = "cuda" if self.cuda else None
         self.profile = profile(use_kineto=True, use_device=device)
         self.since = time.time_ns()
