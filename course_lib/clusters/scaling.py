@@ -111,12 +111,17 @@ class Network:
         """
         if nodes == 1:
             return 0.0
-        between = find_link(self.between)
-        share = between.bandwidth * (self.ports or self.gpus_per_node)
-        link = replace(between, bandwidth=share / self.gpus_per_node)
+        share = self.into_node / self.gpus_per_node
+        link = replace(find_link(self.between), bandwidth=share)
         either = self.algorithm == RING_OR_TREE
         ways = map(find_algorithm, _WAYS if either else (self.algorithm,))
         return min(way.seconds(nodes, bytes, link=link) for way in ways)
+
+    @property
+    def into_node(self) -> float:
+        """Return the bytes/s of all ports of a node, in one direction."""
+        ports = self.ports or self.gpus_per_node
+        return find_link(self.between).bandwidth * ports
 
     def levels(self, gpus: int) -> tuple[int, int]:
         """Return how many GPUs a node has, and how many nodes there are.

@@ -50,14 +50,13 @@ class ShardedTraining:
         """
         inner, nodes = network.levels(gpus)
         inside, between = find_link(network.inside), find_link(network.between)
-        ports = network.ports or network.gpus_per_node
         whole = self.parameters * self.bytes
         if hybrid or nodes == 1:
             near = 3 * self._ring(whole, inner, inside.bandwidth, inside.latency)
             share = whole / inner / self.layers
             return max(near, self.layers * network.across(share, nodes))
         hop = ((inner - 1) * inside.latency + between.latency) / inner
-        speed = min(inside.bandwidth, between.bandwidth * ports)
+        speed = min(inside.bandwidth, network.into_node)
         return 3 * self._ring(whole, gpus, speed, hop)
 
     def _ring(self, size, ranks, bandwidth, latency):
