@@ -196,6 +196,11 @@ def _refuse_mixture(func, traits, *, operands, strange):
         if traits.mixes or not strange:
             return
         tensor = strange[0]
+    if tensor.device == operands[0].device:  # a DTensor, which no list is asked about
+        raise RuntimeError(
+            f"{func}: got mixed torch.Tensor and DTensor, need to convert all"
+            " torch.Tensor to DTensor before calling distributed operators!"
+        )
     name = func.overloadpacket.__name__
     raise RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices,"
