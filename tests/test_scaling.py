@@ -320,8 +320,9 @@ def test_fsdp_hides_what_it_sends_above_as_many_tokens_as_flops_for_a_byte():
                 tokens = factor * few * gpus
                 job = llm(parameters=parameters, tokens=tokens)
                 computed = job.compute(gpus)
-                assert (job.sent(gpus, network) <= computed) == hidden
-                assert (job.step(gpus, network) == computed) == hidden
+                assert (sum(job.sent(gpus, network)) <= computed) == hidden
+                waited = job.step(gpus, network) / computed - 1
+                assert waited == pytest.approx(0 if hidden else 1 / 0.99 - 1)
 
 
 def ideal(bandwidth):
@@ -332,8 +333,8 @@ def test_hsdp_sends_two_copies_between_nodes_where_fsdp_sends_three():
     """With many nodes and slow links; each ring keeps one share at home."""
     network = Network(inside=ideal(math.inf), between=ideal(1e9), ports=1)
     job, nodes, whole = llm(), 64, 14.0  # seconds of 14 GB
-    fsdp = job.sent(8 * nodes, network)
-    hsdp = job.sent(8 * nodes, network, hybrid=True)
+    fsdp = sum(job.sent(8 * nodes, network))
+    hsdp = sum(job.sent(8 * nodes, network, hybrid=True))
     assert fsdp == pytest.approx(3 * whole * (8 * nodes - 1) / (8 * nodes))
     assert hsdp == pytest.approx(2 * whole * (nodes - 1) / nodes)
 
@@ -343,15 +344,27 @@ def test_rings_over_all_gpus_wait_for_each_hop_and_those_within_a_node_do_not():
     rings = "chunked ring"
     network = Network(inside=ideal(math.inf), between=slow, algorithm=rings)
     job = llm(layers=10)
-    assert job.sent(64, network) == pytest.approx(3 * 10 * 63 * 1e-3 / 8)
-    assert job.sent(64, network, hybrid=True) == pytest.approx(2 * 10 * 7 * 1e-3)
+    ring = 10 * 63 * 1e-3 / 8
+    assert job.sent(64, network) == pytest.approx((ring, 2 * ring))
+    all_reduce = 2 * 10 * 7 * 1e-3
+    assert job.sent(64, network, hybrid=True) == pytest.approx((0, all_reduce))
 
 
 def test_on_one_node_both_forms_are_the_same_and_on_one_gpu_nothing_is_sent():
     job, network = llm(), Network()
     assert job.sent(8, network) == job.sent(8, network, hybrid=True)
-    assert job.sent(1, network) == 0
-    assert job.step(1, network) == job.compute(1)
+    assert job.sent(1, network) == (0, 0)
+    assert job.step(1, network) == pytest.approx(job.compute(1))
+
+
+def test_what_is_sent_in_backward_hides_beside_backward_alone():
+    """HSDP's all-reduce takes as long as all computing: a third of it is waited for."""
+    network = Network(inside=ideal(math.inf), between=ideal(1e9), ports=1)
+    _, sent = llm().sent(512, network, hybrid=True)
+    tokens = 2**22 * sent / llm().compute(512)
+    job = llm(tokens=tokens)
+    computed = job.compute(512)
+    assert job.step(512, network, hybrid=True) == pytest.approx(4 / 3 * computed)
 
 
 @pytest.mark.parametrize("name", ["parameters", "layers", "tokens", "bytes"])

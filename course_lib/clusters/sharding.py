@@ -39,12 +39,15 @@ class ShardedTraining:
         rate = achievable(self.gpu).flops["bfloat16"]
         return 6 * self.parameters * self.tokens / gpus / rate
 
-    def sent(self, gpus: int, network: Network, *, hybrid: bool = False) -> float:
-        """Return the seconds of all that is sent in a step, one layer after the other.
+    def sent(
+        self, gpus: int, network: Network, *, hybrid: bool = False
+    ) -> tuple[float, float]:
+        """Return the seconds of all that is sent in forward and in backward of a step.
 
-        By FSDP two all-gathers of all weights and a reduce-scatter of all gradients, in
-        rings over all GPUs, as many as a node has ports; with `hybrid` (HSDP) in rings
-        inside each node, and meanwhile an all-reduce of each GPU's share between nodes.
+        By FSDP an all-gather of all weights in each, and in backward a reduce-scatter
+        of all gradients, in rings over all GPUs, as many as a node has ports; with
+        `hybrid` (HSDP) in rings inside each node, and beside those of backward an
+        all-reduce of each GPU's share between nodes.
 
         Errors: `UsageError` for GPUs that do not fill their nodes.
         """
@@ -52,12 +55,13 @@ class ShardedTraining:
         inside, between = find_link(network.inside), find_link(network.between)
         whole = self.parameters * self.bytes
         if hybrid or nodes == 1:
-            near = 3 * self._ring(whole, inner, inside.bandwidth, inside.latency)
+            near = self._ring(whole, inner, inside.bandwidth, inside.latency)
             share = whole / inner / self.layers
-            return max(near, self.layers * network.across(share, nodes))
+            return near, max(2 * near, self.layers * network.across(share, nodes))
         hop = ((inner - 1) * inside.latency + between.latency) / inner
         speed = min(inside.bandwidth, network.into_node)
-        return 3 * self._ring(whole, gpus, speed, hop)
+        ring = self._ring(whole, gpus, speed, hop)
+        return ring, 2 * ring
 
     def _ring(self, size, ranks, bandwidth, latency):
         """Seconds of an all-gather or a reduce-scatter of `size` bytes, by layers."""
@@ -66,6 +70,9 @@ class ShardedTraining:
     def step(self, gpus: int, network: Network, *, hybrid: bool = False) -> float:
         """Return the seconds of a step in which all that can be hidden is hidden.
 
-        That is the longer of both: nothing is late, no layer waits for the first one.
+        What a pass sends hides beside what it computes, a third of all in forward. So a
+        pass takes the longer of both: nothing is late, no layer waits for the first.
         """
-        return max(self.compute(gpus), self.sent(gpus, network, hybrid=hybrid))
+        forward, backward = self.sent(gpus, network, hybrid=hybrid)
+        third = self.compute(gpus) / 3
+        return max(forward, third) + max(backward, 2 * third)
