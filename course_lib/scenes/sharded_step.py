@@ -17,10 +17,10 @@ class StepMoment(NamedTuple):
 
     `weights` are "own", a rank's share, or every share: "all", "old" where only the own
     one is from after the optimizer's step, "new" where all are. `gradients` are "none",
-    "local", those of a rank's own samples, or of the mean "own", a rank's share, or
-    "mean", every share. `state`, of the optimizer, is "own" or "all". Each rank has
-    `sent` so many bytes. `focus` are the kinds that a moment is about, of a `block` or
-    of all.
+    "local", those of a rank's own samples, or of the mean "own", a rank's share,
+    "mean", every share, or "part": the own one, the others are local. `state`, of the
+    optimizer, is "own" or "all". Each rank has `sent` so many bytes. `focus` are the
+    kinds that a moment is about, of a `block` or of all.
     """
 
     title: str
@@ -149,9 +149,8 @@ def _reduce(model, now):
     how, title = "mean", "All-reduce: each rank gets the mean of all gradients."
     sent = model.ddp_sends
     if model.stage == 1:
-        how, sent = "own", model.sends("gradients", blocks=model.blocks)
-        title = "Reduce-scatter: a rank keeps its share of the mean"
-        title += ", and frees the rest."
+        how, sent = "part", model.sends("gradients", blocks=model.blocks)
+        title = "Reduce-scatter: a rank's share is the mean's. The rest stays, unused."
     now = _about(now, title, "gradients")
     return [now._replace(gradients=(how,) * model.blocks, sent=sent)]
 

@@ -162,8 +162,10 @@ def _cells(model, moment):
         yield from _weights(model, moment.weights[block], at)
         gradients = moment.gradients[block]
         if gradients != "none":
-            how = {"own": gradients == "own", "pale": gradients == "local"}
-            yield _cell(model, "gradients", at, **how)
+            pale = gradients in ("local", "part")
+            yield _cell(model, "gradients", at, own=gradients == "own", pale=pale)
+        if gradients == "part":
+            yield _cell(model, "gradients", at, own=True, name="mean")
         yield _cell(model, "optimizer state", at, own=moment.state == "own")
 
 
