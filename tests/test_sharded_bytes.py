@@ -16,7 +16,7 @@ from course_lib.launching.launcher import launch
 
 MAKE = {
     "plain": functools.partial(models.plain, 4),
-    "uneven": functools.partial(models.uneven, 8),
+    "uneven": functools.partial(models.Uneven, 8),
     "tied": functools.partial(models.TiedText, 23, 7),
     "mixed": functools.partial(models.TiedText, 23, 7, torch.bfloat16),
 }

@@ -29,7 +29,7 @@ def cases(seed: int) -> Iterator[Case]:
     words, width = 10 * numbers.randint(2, 5) + 3, 5 * numbers.randint(1, 3) + 2
     made = (
         (_PLAIN, functools.partial(models.plain, rows), rows),
-        (_UNEVEN, functools.partial(models.uneven, 3 * rows + 2), 3),
+        (_UNEVEN, functools.partial(models.Uneven, 3 * rows + 2), 3),
         (_TIED, functools.partial(models.TiedText, words, width), 2 + seed % 2),
         (_MIXED, functools.partial(models.TiedText, words, width, torch.bfloat16), 5),
     )
@@ -56,7 +56,7 @@ def held(model: nn.Module, stage: int, ranks: int) -> dict[str, int]:
 def judge(case: Case, seen) -> str:
     """Compare all parts in all stages, the first stages first."""
     [one] = seen
-    (model, whole, shared), ranks = case.given["kind"], case.given["ranks"]
+    (model, *_), ranks = case.given["kind"], case.given["ranks"]
     found = {stage: one["stages"][stage]["returned"] for stage in case.expected}
     for stage, returned in found.items():
         if not isinstance(returned, dict) or returned.keys() != set(_PARTS):
@@ -69,11 +69,26 @@ def judge(case: Case, seen) -> str:
     for stage, sizes in case.expected.items():
         for part, right in sizes.items():
             if number_of(found[stage][part]) != right:
-                why = shared if stage >= _SHARED_FROM[part] else whole
+                why = _why(case, stage, part, number_of(found[stage][part]))
                 told = {"found": _bytes(found[stage][part]), "right": f"{right:,}"}
                 told |= {"stage": stage, "ranks": ranks, "part": part, "model": model}
                 raise _TEXTS.wrong("bytes", why=why, clue=clue, **told)
     return model
+
+
+def _why(case, stage, part, number):
+    """The name of the hint for a number of bytes that is wrong."""
+    if number is not None and not number:
+        return "nothing"
+    if number is not None and number % 1:
+        return "no bytes"
+    kind, is_shared = case.given["kind"], stage >= _SHARED_FROM[part]
+    all_of_it, one_part = case.expected[0][part], case.expected[3][part]
+    _, whole, shared = kind
+    if kind == _PLAIN and number not in (None, all_of_it, one_part):
+        shared = "parts"
+        whole = "too few" if number < all_of_it else whole
+    return shared if is_shared else whole
 
 
 def _apart(found, right):

@@ -92,6 +92,8 @@ def _refuse_weights(case, found, expected, number):
         fill["every"] = sum(one.numel() for one in expected.values())
         fill["ranks"] = many(len(found), "rank")
         why = _why(off, number, len(found))
+        if not number and _still(case.given["weights"], found[0]):
+            why = "still"
         raise _TEXTS.wrong("weights", why=why, off=off, **fill)
     for rank, one in enumerate(found):
         if not all(torch.equal(one[name], found[0][name]) for name in expected):
@@ -104,6 +106,11 @@ def _fit(found, expected):
         found[name].shape == right.shape and found[name].dtype == right.dtype
         for name, right in expected.items()
     )
+
+
+def _still(weights, found):
+    """Return whether a step has left all weights as they were given."""
+    return all(torch.equal(w, found[str(place)]) for place, w in enumerate(weights))
 
 
 def _why(off, number, ranks):

@@ -22,11 +22,19 @@ _CLOSE = 1e-3  # of gradients, relative
 _ROUNDED = 0.05  # of gradients in 16 bits
 _MOVED = 0.1  # relative to how far AdamW moved, which steps by rounding errors, too
 _NAMED = 3  # weights, in a sentence
+_SETTINGS = {
+    "class": "AdamW",
+    "lr": 1e-3,
+    "weight_decay": 0.01,
+    "eps": 1e-8,
+    "amsgrad": False,
+}
 # what PyTorch says, and the name of the hint
 _REFUSED = {
     "no attribute 'set_requires_gradient_sync'": "not sharded yet",
     "no attribute 'no_sync'": "no no_sync",
-    "two devices, vgpu:0 and vgpu:0": "some whole",  # a step over both kinds
+    "aten._fused_adamw_": "some whole",  # a step over both kinds
+    "aten._foreach_": "some whole",
     "mixed torch.Tensor and DTensor": "mixed",
     "is shared with a parameter": "tied",
 }
@@ -66,6 +74,7 @@ def judge(case: Case, seen) -> str:
         _TEXTS.refuse([("taken", held, count, count, count)], step=number + 1)
         _refuse_other_passes(case.given["k"], found, {"step": number + 1})
         _refuse_gradients(case, found, number)
+        _refuse_settings(found, number)
         _refuse_whole(case, after, number)
         _refuse_weights(case, after, number)
     return _judge_costs(case, seen)
@@ -85,9 +94,12 @@ def _refuse_whole(case, found, number):
     names, dims, ranks = list(weights), found[0]["dims"], len(found)
     for rank, one in enumerate(found):
         fill = {"step": number + 1, "rank": rank, "ranks": ranks}
+        if len(one["dims"]) != len(names):
+            fill |= {"found": len(one["dims"]), "right": len(names)}
+            raise _TEXTS.wrong("other weights", **fill)
         cuts = zip(weights.items(), one["dims"])
         whole = [name for (name, p), dim in cuts if not 0 <= dim < p.dim()]
-        if whole or one["dims"] != dims or len(dims) != len(names):
+        if whole or one["dims"] != dims:
             every = len(whole) == len(names)
             why = "all whole" if every else "some whole"
             why = "gathered" if one["fsdp"] else why
@@ -151,6 +163,21 @@ def _why(case, number, gradients, right, dims):
     rows = (", ".join(f"{round(one, 2) + 0.0:g}" for one in row) for row in found)
     told = "; ".join(f"{row} on rank {rank}" for rank, row in enumerate(rows))
     return "counts", {"counts": told}
+
+
+def _refuse_settings(found, number):
+    """Refuse another optimizer than the one that is asked for, or other settings."""
+    for rank, one in enumerate(found):
+        for settings in one["settings"]:
+            others = [key for key in _SETTINGS if settings[key] != _SETTINGS[key]]
+            if others:
+                told = (
+                    listed([f"{key} {shown(row[key])}" for key in others])
+                    for row in (settings, _SETTINGS)
+                )
+                fill = dict(zip(("found", "right"), told))
+                fill |= {"step": number + 1, "rank": rank, "ranks": len(found)}
+                raise _TEXTS.wrong("settings", **fill)
 
 
 def _refuse_weights(case, after, number):

@@ -55,6 +55,7 @@ class Steps(Work):
                 **{call: self._calls[call] for call in _CALLS},
                 "passes": [*self.passes],
                 "taken": len(set(map(id, mine)) & set(map(id, every))),
+                "settings": [_settings(optimizer, g) for g in optimizer.param_groups],
                 **shards(self._model),
                 "gradients": _flat(p.grad for p in mine if p.grad is not None),
             }
@@ -93,6 +94,15 @@ def shards(model: nn.Module) -> dict:
         "dims": list(map(_dim, parameters)),
         "weights": _flat(parameters),
     }
+
+
+def _settings(optimizer, group):
+    """What decides a step, by name; the class is AdamW also for its own classes."""
+    adamw = isinstance(optimizer, torch.optim.AdamW)
+    name = "AdamW" if adamw else type(optimizer).__name__
+    rest = {key: group.get(key) for key in ("weight_decay", "eps", "amsgrad")}
+    lr = group["lr"]
+    return {"class": name, "lr": lr.item() if torch.is_tensor(lr) else lr, **rest}
 
 
 def _dim(p):

@@ -9,11 +9,14 @@ COUNT = "5.passes"  # the name of its buffer
 
 
 class CountedScale(nn.Module):
-    """Multiply by a weight, which one rank alone can hold; a buffer counts passes."""
+    """Multiply by a weight, which one rank alone can hold; a buffer counts passes.
+
+    It is large, so that its decay shows after few steps.
+    """
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(1))
+        self.weight = nn.Parameter(torch.full((1,), 3.0))
         self.register_buffer("passes", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x):
