@@ -327,6 +327,18 @@ def test_on_virtual_gpus_the_sentences_are_the_same(kernel):
         assert sentence in text, (sentence, text)
 
 
+def test_a_step_over_shards_and_whole_weights_is_not_about_devices(kernel):
+    body = [
+        "rest = nn.Linear(4, 4).to(x.device)",
+        "(net(x).sum() + rest(x).sum()).backward()",
+        "every = [*net.parameters(), *rest.parameters()]",
+        "torch.optim.AdamW(every, fused=True).step()",
+    ]
+    text = failed(kernel, cell(body, gpu=True))
+    assert "got mixed torch.Tensor and DTensor" in text, text
+    assert "vgpu:0 and" not in text
+
+
 OPTIMIZER = """def train(rank, world_size):
     net, x = begin({gpu})
     {early}
