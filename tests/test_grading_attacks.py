@@ -1,17 +1,21 @@
 """A submission may do what it likes: it loses the task that does it, and no more."""
 
+import collections
 import errno
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
+import zmq
 
 import course_lib
 from course_lib.grading import grades, scoring
@@ -668,6 +672,36 @@ def test_of_a_message_only_what_is_read_is_kept():
             ("status", {"execution_state": "idle"}),
         )
     ]
+
+
+@pytest.mark.parametrize("limit, late", [(30, False), (10, True)])
+def test_what_a_cell_has_shown_is_read_within_the_time_of_the_cell(limit, late):
+    """20 messages that are dropped, each read in a second, after the reply."""
+    now = [100.0]
+    about = {"parent_header": {"msg_id": "1"}}
+    much = {"msg_type": "stream", "content": {"text": "x" * 99}, **about}
+    idle = {"msg_type": "status", "content": {"execution_state": "idle"}, **about}
+    messages = [much] * 20 + [idle]
+
+    def get_msg(timeout):
+        now[0] += 1
+        return messages.pop(0)
+
+    reader = Supervised.__new__(Supervised)
+    reader.most, reader.shown, reader.dropped = 99, 0, 0
+    reader.waiting, reader.until, reader.replied = collections.deque(), 0.0, None
+    reader.kc, reader.poller = mock.Mock(), mock.Mock()
+    channels = reader.kc.iopub_channel, reader.kc.shell_channel
+    reader.kc.iopub_channel.get_msg = get_msg
+    reader.kc.shell_channel.get_msg.return_value = {"content": {}}
+    with mock.patch("time.monotonic", lambda: now[0]):
+        reader.poller.poll.return_value = [(channels[1].socket, zmq.POLLIN)]
+        reader.get_message("shell", timeout=limit)
+        reader.poller.poll.return_value = [(channels[0].socket, zmq.POLLIN)]
+        with pytest.raises(queue.Empty) if late else nullcontext():
+            found = reader.get_message("iopub", timeout=5)
+            assert found["content"] == {"execution_state": "idle"}
+    assert bool(messages) == late
 
 
 @pytest.mark.parametrize(

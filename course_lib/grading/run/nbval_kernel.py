@@ -48,6 +48,7 @@ class Supervised(RunningKernel):
         self.most = job["output"]
         self.shown, self.dropped = 0, 0
         self.replied: Any = None
+        self.until = 0.0  # by the clock, for the cell that runs
         self.waiting = collections.deque()
         self.kc = BlockingKernelClient(connection_file=job["connection"])
         self.kc.load_connection_file()
@@ -74,7 +75,7 @@ class Supervised(RunningKernel):
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
         """Start a cell; the number of its request comes back."""
-        self.shown, self.dropped, self.replied = 0, 0, None
+        self.shown, self.dropped, self.replied, self.until = 0, 0, None, 0.0
         self.waiting.clear()
         return super().execute_cell_input(cell_input, allow_stdin=allow_stdin)
 
@@ -84,6 +85,10 @@ class Supervised(RunningKernel):
         Errors: `queue.Empty` after `timeout` seconds; `Ended` if the kernel has.
         """
         until = time.monotonic() + (1e9 if timeout is None else timeout)
+        if stream == "shell":
+            self.until = self.until or until
+        elif self.replied:  # much that it showed may still be on its way
+            until = max(until, self.until)
         while stream == "shell" or not self.waiting:
             left = until - time.monotonic()
             if left < 0:  # also where messages come faster than they are read
