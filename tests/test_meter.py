@@ -5,11 +5,13 @@ import random
 import re
 import socket
 import sys
+import time
 import warnings
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from course_lib.launching.launcher import launch
@@ -322,6 +324,23 @@ def test_setting_up_a_group_costs_nothing_on_the_meter():
 
     meter = launch(quiet, world_size=3).meter
     assert not any(map(any, meter.wire)) and meter.rounds == 0
+
+
+def by_axes(rank, world_size):
+    """Reduce along one axis of a mesh; the last rank ends after the others are gone."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "inside"))
+    dist.all_reduce(torch.ones(1000), group=mesh["inside"].get_group())
+    while rank == 3 and len(tcp_connections()) > 1:  # the one to the store
+        time.sleep(0.01)
+
+
+def test_groups_of_a_mesh_count_also_where_their_connections_are_gone():
+    """Without what their setting up costs, though a mesh makes its groups itself."""
+    matrix = launch(by_axes, world_size=4).meter.matrix
+    inside = matrix[0][1]
+    assert inside == pytest.approx(4000, rel=0.2)
+    for rank, row in enumerate(matrix):
+        assert row == tuple(inside * (other == rank ^ 1) for other in range(4))
 
 
 def test_messages_of_a_smaller_group_have_the_ranks_of_the_launch():

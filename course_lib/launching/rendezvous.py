@@ -190,9 +190,16 @@ def _shown(call):
 
 
 def _replace(function):
-    """Put a function in the place of PyTorch's of the same name."""
-    for name in ("torch.distributed", "torch.distributed.distributed_c10d"):
-        setattr(sys.modules[name], function.__name__, function)
+    """Put a function in the place of PyTorch's of the same name.
+
+    Some of its modules have imported that one by name: `device_mesh` makes groups.
+    """
+    name = function.__name__
+    replaced = getattr(sys.modules["torch.distributed.distributed_c10d"], name)
+    for module, held in list(sys.modules.items()):
+        of_torch = module.startswith("torch.distributed")
+        if of_torch and vars(held).get(name) is replaced:
+            setattr(held, name, function)
 
 
 def limited(call, *args, **kwargs):
