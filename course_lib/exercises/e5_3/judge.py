@@ -113,6 +113,6 @@ def _judge_left(case, rank):
         files = many(max(0, rank["open"]), "descriptor")
         raise _TEXTS.wrong("left", tensors=many(left, "tensor"), files=files)
     batch = case.given["rows"] * (_IMAGE + 8)
-    most = count * (_IMAGE + _ROOM) + batch * 3 // 4
+    most = count * (_IMAGE + _ROOM) + batch * 7 // 8
     if rank["kept"] > most:
         raise _TEXTS.wrong("kept", kept=size(rank["kept"]), most=size(most))

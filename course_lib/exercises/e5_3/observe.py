@@ -40,6 +40,7 @@ def observe(rank, world_size, answer, given):
     with watched(family, answer):
         producer.start()
         _warm_up(*parts[0])
+        gc.collect()  # what goes by itself must not make room for a copy
         files, before = _open_files(), _private()
         arrivals = _note_arrivals(small)
         value = answer(queue, len(parts))
