@@ -96,15 +96,33 @@ def begin_together() -> None:
     @functools.wraps(init)
     def init_process_group(*args, **kwargs):
         # a store of the learner's own may be one that nobody shares
-        if len(args) > 5 or "store" in kwargs or _BARRIER in os.environ:
+        if len(args) > 5 or "store" in kwargs:
             return init(*args, **kwargs)
-        os.environ[_BARRIER] = "1"
-        try:
-            init(*args, **kwargs)
-        finally:
-            del os.environ[_BARRIER]
+        return _together(init, *args, **kwargs)
 
     _replace(init_process_group)
+
+
+def begin_meshes_together() -> None:
+    """Let a mesh be there when its groups are done on all ranks.
+
+    All ranks make all groups of a mesh, and a function that only looks at one ends at
+    once. Comes last: the `new_group` of meshes is another one from here on.
+    """
+    from torch.distributed import device_mesh
+
+    device_mesh.new_group = functools.partial(_together, device_mesh.new_group)
+
+
+def _together(make, *args, **kwargs):
+    """Make a group with PyTorch's barrier at the end."""
+    if _BARRIER in os.environ:
+        return make(*args, **kwargs)
+    os.environ[_BARRIER] = "1"
+    try:
+        return make(*args, **kwargs)
+    finally:
+        del os.environ[_BARRIER]
 
 
 def count_from_here() -> None:

@@ -75,6 +75,7 @@ def take_on(place: Place, setup: Surroundings) -> None:
     rendezvous.begin_together()
     rendezvous.count_from_here()
     rendezvous.note_groups()
+    rendezvous.begin_meshes_together()
     rendezvous.keep_groups()
     rendezvous.show_waits()
     optimizers.watch()
