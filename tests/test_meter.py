@@ -336,11 +336,29 @@ def by_axes(rank, world_size):
 
 def test_groups_of_a_mesh_count_also_where_their_connections_are_gone():
     """Without what their setting up costs, though a mesh makes its groups itself."""
-    matrix = launch(by_axes, world_size=4).meter.matrix
+    matrix = launch(by_axes, world_size=4, timeout=100).meter.matrix
     inside = matrix[0][1]
     assert inside == pytest.approx(4000, rel=0.2)
     for rank, row in enumerate(matrix):
         assert row == tuple(inside * (other == rank ^ 1) for other in range(4))
+
+
+def barriers(rank, world_size):
+    """Whether PyTorch's barrier is on at each group of a mesh, and afterwards."""
+    make, seen = dist.distributed_c10d._new_group_with_tag, []
+
+    def noting(*args, **kwargs):
+        seen.append(os.environ.get("TORCH_DIST_INIT_BARRIER"))
+        return make(*args, **kwargs)
+
+    dist.distributed_c10d._new_group_with_tag = noting
+    init_device_mesh("cpu", (2, 2))
+    return [*seen, os.environ.get("TORCH_DIST_INIT_BARRIER")]
+
+
+def test_a_mesh_is_there_when_its_groups_are_done_on_all_ranks():
+    """Else a function that ends at once closes what another rank still connects."""
+    assert list(launch(barriers, world_size=4)) == [["1"] * 4 + [None]] * 4
 
 
 def test_messages_of_a_smaller_group_have_the_ranks_of_the_launch():
